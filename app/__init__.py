@@ -1,0 +1,1 @@
+"""The service round the learner: Kafka in, predictions and the tree out."""

@@ -1,0 +1,244 @@
+"""The words and schemas of the OpenAPI document that FastAPI cannot read off the code.
+
+/predict, /tree, /model and /schema are encoded by msgspec; their schemas are generated from the
+same types that encode them, or written here where the answer is a plain mapping.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from app.api.predict import ManyAnswer, PredictBody, SingleAnswer
+from app.api.problems import SCHEMA as PROBLEM
+from app.api.problems import responses
+
+ABOUT = """
+Events arrive on a Kafka topic; the tree learns from each of them once and never stops. This API
+answers from a **snapshot** of the tree: published every second or so, never changed, named by its
+id in every answer. Predicting does not change the model.
+
+Errors are `application/problem+json` (RFC 9457): `detail` names the thing, the value and what was
+expected; `field` names the culprit where it has a name.
+""".strip()
+
+TAGS = [
+    {"name": "predict", "description": "Labels and probabilities, and why."},
+    {"name": "tree", "description": "The tree itself."},
+    {"name": "model", "description": "What the model is and how far it has come."},
+    {"name": "health", "description": "Probes and metrics."},
+]
+
+PREDICT_ABOUT = """
+Predict the label of one row (`features`) or of many (`instances`).
+
+A feature that is absent or null is missing, which the tree handles; a name the model does not know
+is ignored; a value of a wrong type is refused (422) with the name of the feature. Every answer
+names the leaf that answered, as in `/tree`. Probabilities come as a list of label and probability
+in the order of the model's classes, so that labels keep their JSON type.
+""".strip()
+
+_ROW = {"salary": 52000, "commission": 0, "age": 31, "elevel": "e3", "car": "c7"}
+_PREDICTION = {
+    "label": "A",
+    "leaf": 12,
+    "probabilities": [
+        {"label": "A", "probability": 0.93},
+        {"label": "B", "probability": 0.07},
+    ],
+}
+_STEP = {
+    "node": 0,
+    "feature": "age",
+    "operator": "<=",
+    "value": 39.5,
+    "observed": 31,
+    "branch": 1,
+}
+
+
+def _ref(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+PREDICT_EXTRA: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": _ref("PredictBody"),
+                "examples": {
+                    "one": {"summary": "One row", "value": {"features": _ROW}},
+                    "many": {
+                        "summary": "Many rows",
+                        "value": {"instances": [_ROW, {"age": 25, "car": None}]},
+                    },
+                },
+            }
+        },
+    },
+    "parameters": [
+        {
+            "name": "probabilities",
+            "in": "query",
+            "description": "false leaves the probabilities out.",
+            "schema": {"type": "boolean", "default": True},
+        },
+        {
+            "name": "path",
+            "in": "query",
+            "description": "true adds the tests from the root to the leaf.",
+            "schema": {"type": "boolean", "default": False},
+        },
+    ],
+}
+
+PREDICT_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The prediction, or one for each row in the order of the rows.",
+        "headers": {
+            "livetree-snapshot-age-seconds": {
+                "description": "How old the snapshot is that answered.",
+                "schema": {"type": "string"},
+            }
+        },
+        "content": {
+            "application/json": {
+                "schema": {"anyOf": [_ref("SingleAnswer"), _ref("ManyAnswer")]},
+                "examples": {
+                    "one": {"value": {**_PREDICTION, "snapshot": "vfdt-12000"}},
+                    "path": {
+                        "summary": "With ?path=true",
+                        "value": {**_PREDICTION, "path": [_STEP], "snapshot": "vfdt-12000"},
+                    },
+                    "many": {"value": {"predictions": [_PREDICTION], "snapshot": "vfdt-12000"}},
+                },
+            }
+        },
+    },
+    **responses(400, 413, 415, 422, 503),
+}
+
+_LABEL = {"anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "null")]}
+_NUMBERS = {"type": "object", "additionalProperties": {"type": "number"}}
+_SCORE = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+
+SCHEMAS: dict[str, Any] = {
+    "Problem": PROBLEM,
+    "Tree": {
+        "type": "object",
+        "title": "Tree",
+        "description": "Nodes in pre-order; a node whose children are not listed was cut by depth.",
+        "required": ["snapshot", "variant", "events", "shape", "root", "nodes"],
+        "properties": {
+            "snapshot": {"type": "string"},
+            "variant": {"type": "string"},
+            "events": {"type": "integer"},
+            "shape": _NUMBERS,
+            "root": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "nodes": {"type": "array", "items": _ref("Node")},
+        },
+    },
+    "Node": {
+        "type": "object",
+        "title": "Node",
+        "properties": {
+            "id": {"type": "integer", "description": "Stays the same while the tree grows."},
+            "parent": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "depth": {"type": "integer"},
+            "branch": {"type": "string", "description": "The test that leads here."},
+            "kind": {"enum": ["leaf", "numeric", "multiway", "equals", "contains"]},
+            "feature": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "test": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "threshold": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+            "values": {"type": "array", "items": _LABEL},
+            "children": {"type": "array", "items": {"type": "integer"}},
+            "prediction": _LABEL,
+            "distribution": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"label": _LABEL, "weight": {"type": "number"}},
+                },
+            },
+            "weight": {"type": "number", "description": "Weight of the events that came here."},
+            "share": {"type": "number", "description": "That weight as a share of all."},
+            "n": {"type": "number", "description": "Weight learned by this node itself."},
+            "active": {"type": "boolean", "description": "Whether it still gathers statistics."},
+        },
+    },
+    "Model": {
+        "type": "object",
+        "title": "Model",
+        "properties": {
+            "name": {"type": "string"},
+            "variant": {"type": "string"},
+            "params": {"type": "object", "description": "The parameters of the variant."},
+            "events": {"type": "integer", "description": "Events learned."},
+            "counters": _NUMBERS,
+            "shape": _NUMBERS,
+            "memory_bytes": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "accuracy": _SCORE,
+            "kappa": _SCORE,
+            "window": {"type": "object", "description": "The scores over the last events."},
+            "offsets": {
+                "type": "object",
+                "description": "For each partition the offset that is learned next.",
+                "additionalProperties": {"type": "integer"},
+            },
+            "snapshot": {"type": "object", "description": "Id, publication time, age."},
+        },
+    },
+    "Schema": {
+        "type": "object",
+        "title": "Schema",
+        "properties": {
+            "features": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["name", "kind"],
+                    "properties": {
+                        "name": {"type": "string"},
+                        "kind": {"enum": ["numeric", "nominal", "sparse_binary"]},
+                        "values": {"type": "array", "items": _LABEL},
+                    },
+                },
+            },
+            "classes": {"type": "array", "items": _LABEL},
+        },
+    },
+}
+
+
+def install(app: FastAPI) -> None:
+    """Make the app's OpenAPI document carry the schemas that its routes refer to."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _document(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    found = get_openapi(
+        title=app.title,
+        version=app.version,
+        summary=app.summary,
+        description=app.description,
+        routes=app.routes,
+        tags=app.openapi_tags,
+        license_info=app.license_info,
+    )
+    _, predict_schemas = msgspec.json.schema_components(
+        [PredictBody, SingleAnswer, ManyAnswer], ref_template="#/components/schemas/{name}"
+    )
+    components = found.setdefault("components", {}).setdefault("schemas", {})
+    components.update(predict_schemas)
+    components.update(SCHEMAS)
+    return found

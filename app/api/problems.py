@@ -1,0 +1,131 @@
+"""Every error of the API in one shape: application/problem+json (RFC 9457).
+
+    {"type": "...", "title": "Unprocessable Content", "status": 422,
+     "detail": "feature 'age' is 'abc'; expected a number", "field": "age"}
+
+`field` is there when the culprit has a name. Nothing internal leaks: an unexpected failure says
+only that it happened, the log has the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from app import errors
+from learner import LearnerError
+
+MEDIA_TYPE = "application/problem+json"
+
+# Shown in the OpenAPI description of every route, so that clients can be generated from it.
+SCHEMA: dict[str, object] = {
+    "type": "object",
+    "title": "Problem",
+    "description": "What went wrong, as RFC 9457 has it.",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string", "description": "A stable name of the kind of problem."},
+        "title": {"type": "string", "description": "The kind of problem in words."},
+        "status": {"type": "integer", "description": "The HTTP status."},
+        "detail": {"type": "string", "description": "What is wrong here, with name and value."},
+        "field": {"type": "string", "description": "The offending field, where it has a name."},
+    },
+}
+
+
+class Refused(Exception):
+    """A request that the API itself turns down, with its status and the sentence to send."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        field: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.field = field
+        self.headers = dict(headers or {})
+
+
+def problem_of(exc: Exception) -> dict[str, Any]:
+    """Return the problem document of any exception that a request can end in."""
+    if isinstance(exc, Refused):
+        return document(exc.status, exc.detail, exc.field)
+    if isinstance(exc, errors.AppError | LearnerError):
+        return errors.problem(exc)
+    if isinstance(exc, RequestValidationError):
+        return _validation_problem(exc)
+    if isinstance(exc, HTTPException):
+        return document(exc.status_code, str(exc.detail))
+    return document(500, "the service failed on this request; its log says why")
+
+
+def document(status: int, detail: str, field: str | None = None) -> dict[str, Any]:
+    """Return a problem document for a plain HTTP status."""
+    title = HTTPStatus(status).phrase
+    found: dict[str, Any] = {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": detail,
+    }
+    if field is not None:
+        found["field"] = field
+    return found
+
+
+def respond(exc: Exception) -> Response:
+    """Return the HTTP answer to an exception."""
+    found = problem_of(exc)
+    headers = dict(getattr(exc, "headers", None) or {})
+    return Response(
+        msgspec.json.encode(found),
+        status_code=int(found["status"]),
+        headers=headers,
+        media_type=MEDIA_TYPE,
+    )
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` entry of a route that may end in these statuses."""
+    return {
+        status: {
+            "description": HTTPStatus(status).phrase,
+            "content": {MEDIA_TYPE: {"schema": SCHEMA}},
+        }
+        for status in statuses
+    }
+
+
+def install(app: FastAPI) -> None:
+    """Give every failure of the framework and of our own code the one shape."""
+    ours = (Refused, errors.AppError, LearnerError)
+    for kind in (*ours, HTTPException, RequestValidationError, Exception):
+        app.add_exception_handler(kind, _handle)
+
+
+async def _handle(_request: Request, exc: Exception) -> Response:
+    return respond(exc)
+
+
+def _validation_problem(exc: RequestValidationError) -> dict[str, Any]:
+    """Turn pydantic's list into one sentence about the first fault, naming field and value."""
+    first = exc.errors()[0]
+    where = [str(part) for part in first["loc"]]
+    name = ".".join(where[1:]) or where[0]
+    given = first.get("input")
+    shown = "missing" if first["type"] == "missing" else repr(given)
+    expected = str(first["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
+    detail = f"{where[0]} parameter '{name}' is {shown}; expected {expected}"
+    return document(422, detail, name)

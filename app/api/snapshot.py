@@ -1,0 +1,34 @@
+"""What every route that reads the model needs: the snapshot that is served, and its headers."""
+
+from __future__ import annotations
+
+import time
+
+from app import errors
+from app.serving import Published
+from app.wiring import Service
+
+SNAPSHOT_HEADER = "livetree-snapshot"
+AGE_HEADER = "livetree-snapshot-age-seconds"
+
+
+def current(service: Service) -> Published:
+    """Return what is served now; raise NotReady (503) before the first publication."""
+    published = service.serving.current()
+    if published is None:
+        raise errors.NotReady("no snapshot has been published yet; try again in a moment")
+    return published
+
+
+def age_seconds(published: Published) -> float:
+    """Return how old the served snapshot is; never negative, even when the clock is set back."""
+    return max(time.time() - published.published_at, 0.0)
+
+
+def snapshot_headers(published: Published) -> dict[str, str]:
+    """Return the headers that tell a client which snapshot answered, and how old it is."""
+    return {
+        "etag": f'"{published.snapshot.id}"',
+        SNAPSHOT_HEADER: published.snapshot.id,
+        AGE_HEADER: f"{age_seconds(published):.3f}",
+    }

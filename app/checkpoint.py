@@ -1,0 +1,204 @@
+"""Model and offsets in one file, so that they can never disagree.
+
+    magic            8 bytes   b"LIVETREE"
+    format version   4 bytes   little endian
+    header length    4 bytes
+    header           JSON: offsets, topic, cluster, evaluation, what shaped the tree, ...
+    model            the tree's own bytes, with its encoder
+    digest           32 bytes  SHA-256 of everything before
+
+Written under a temporary name, synced, renamed, and the folder synced: a crash leaves the old
+file or the new one. The newest whole file wins; a damaged one is passed over, and said so.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from app.errors import (
+    CheckpointLocked,
+    CheckpointMismatch,
+    CheckpointUnreadable,
+    CheckpointUnwritable,
+)
+from app.log import get_logger
+
+log = get_logger(__name__)
+
+MAGIC = b"LIVETREE"
+FORMAT_VERSION = 1
+PREAMBLE = struct.Struct("<8sII")
+DIGEST_BYTES = 32
+SUFFIX = ".checkpoint"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything a restart needs; `model` stays outside the JSON header."""
+
+    model: bytes
+    offsets: Mapping[int, int]  # partition -> next offset
+    topic: str
+    identity: str | None  # cluster id, or a file's digest
+    events: int
+    model_hash: str
+    created_at: str  # RFC 3339
+    shaping: Mapping[str, Any] = field(default_factory=dict)  # settings that shape the tree
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """Return the file's content."""
+        header = {**asdict(self), "offsets": {str(p): o for p, o in self.offsets.items()}}
+        del header["model"]
+        text = json.dumps(header, sort_keys=True, allow_nan=False).encode()
+        body = PREAMBLE.pack(MAGIC, FORMAT_VERSION, len(text)) + text + self.model
+        return body + hashlib.sha256(body).digest()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Checkpoint:
+        """Read a file's content; raises CheckpointUnreadable."""
+        if len(content) < PREAMBLE.size + DIGEST_BYTES or not content.startswith(MAGIC):
+            raise CheckpointUnreadable("it is not a checkpoint, or was cut off")
+        _, version, header_bytes = PREAMBLE.unpack_from(content)
+        if version != FORMAT_VERSION:
+            raise CheckpointUnreadable(f"format version is {version}; expected {FORMAT_VERSION}")
+        body, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
+        if hashlib.sha256(body).digest() != digest:
+            raise CheckpointUnreadable("its checksum does not fit: it is damaged")
+        end = PREAMBLE.size + header_bytes
+        header = json.loads(body[PREAMBLE.size : end])
+        header["offsets"] = {int(p): int(o) for p, o in header["offsets"].items()}
+        return cls(model=body[end:], **header)
+
+
+def require_fit(checkpoint: Checkpoint, shaping: Mapping[str, Any], topic: str) -> None:
+    """Raise CheckpointMismatch unless these settings shape the tree of the checkpoint."""
+    before, now = _flat(checkpoint.shaping), _flat(json.loads(json.dumps(shaping)))
+    differing = [
+        f"{name} is {now.get(name)!r:.100}, in the checkpoint {before.get(name)!r:.100}"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
+    ]
+    if checkpoint.topic != topic:
+        differing.append(f"the topic is '{topic}', in the checkpoint '{checkpoint.topic}'")
+    if differing:
+        raise CheckpointMismatch(
+            f"the checkpoint was made with other settings: {'; '.join(differing)}. Expected the "
+            "same; set them back, or name another LIVETREE_CHECKPOINT__FOLDER to start anew"
+        )
+
+
+class CheckpointFolder:
+    """The checkpoints of one learner, and the lease that keeps a second one out."""
+
+    def __init__(self, folder: Path, keep: int = 3) -> None:
+        self.folder = Path(folder)
+        self.keep = keep
+        self._lock: BinaryIO | None = None
+
+    def acquire(self) -> None:
+        """Take the folder for this process; raises CheckpointLocked, CheckpointUnwritable."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = (self.folder / "lock").open("ab")
+        except OSError as exc:
+            raise CheckpointUnwritable(self._refused(exc)) from exc
+        try:
+            # The system drops the lock with the process, however that ends.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            lock.close()
+            raise CheckpointLocked(
+                f"checkpoint folder '{self.folder}' is in use by another learner; expected one "
+                "at a time. Stop it, or name another LIVETREE_CHECKPOINT__FOLDER"
+            ) from exc
+        self._lock = lock
+        for leftover in self.folder.glob("*.tmp"):
+            leftover.unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Let others use the folder."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def files(self) -> list[Path]:
+        """Return the checkpoint files, the newest first."""
+        found = self.folder.glob(f"*{SUFFIX}")
+        return sorted((path for path in found if path.stem.isdigit()), reverse=True)
+
+    def load(self) -> Checkpoint | None:
+        """Return the newest whole checkpoint, None in an empty folder."""
+        faults: list[str] = []
+        for path in self.files():
+            try:
+                found = Checkpoint.from_bytes(path.read_bytes())
+            except (CheckpointUnreadable, OSError, ValueError, TypeError, KeyError) as exc:
+                faults.append(f"{path.name}: {exc}")
+                log.error(
+                    "checkpoint unreadable, trying the one before",
+                    path=str(path),
+                    reason=str(exc),
+                )
+                continue
+            log.info("checkpoint loaded", path=str(path), events=found.events)
+            return found
+        if faults:
+            raise CheckpointUnreadable(
+                f"no checkpoint in '{self.folder}' can be read: {'; '.join(faults)}. Expected at "
+                "least one; restore it, or move these files away to start anew"
+            )
+        return None
+
+    def save(self, checkpoint: Checkpoint) -> int:
+        """Write a checkpoint durably, drop the oldest; returns its size in bytes."""
+        content = checkpoint.to_bytes()
+        newest = self.files()[:1]
+        number = int(newest[0].stem) + 1 if newest else 1
+        path = self.folder / f"{number:012d}{SUFFIX}"
+        temporary = path.with_suffix(".tmp")
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.rename(path)
+            self._sync_folder()
+            for old in self.files()[self.keep :]:
+                old.unlink(missing_ok=True)
+        except OSError as exc:
+            temporary.unlink(missing_ok=True)
+            raise CheckpointUnwritable(self._refused(exc)) from exc
+        return len(content)
+
+    def _sync_folder(self) -> None:
+        """Without this the new name itself can be lost with the power."""
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _refused(self, exc: OSError) -> str:
+        return (
+            f"checkpoint folder '{self.folder}' refuses a file: {exc.strerror}; expected a "
+            "writable folder with room (LIVETREE_CHECKPOINT__FOLDER)"
+        )
+
+
+def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping) and name != "declared":
+            flat |= _flat(value, f"{above}{name}.")
+        else:
+            flat[above + name] = value
+    return flat

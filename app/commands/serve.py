@@ -1,0 +1,67 @@
+"""`livetree serve`: the service, until it is told to stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="A YAML file with settings; the environment (LIVETREE_...) wins over it.",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Port to listen on; 0 takes any free one.", show_default="8000"),
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="Topic with the events.", show_default="livetree-events")
+    ] = None,
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(help="Kafka brokers, host:port.", show_default="127.0.0.1:9092"),
+    ] = None,
+) -> None:
+    """Learn from a topic and answer over HTTP, until SIGTERM or Ctrl-C.
+
+    Settings come from the options, the environment, a .env file and --config, in this order. All
+    wrong settings are reported at once. On the first signal the service stops being ready,
+    finishes its requests, writes a last checkpoint and exits 0; a second signal ends it at once.
+
+    [bold]Examples[/bold]
+
+    livetree serve --config livetree.yaml
+
+    LIVETREE_KAFKA__TOPIC=clicks livetree serve --port 9000
+    """
+    from app.api.server import bind, run
+    from app.log import configure, get_logger
+    from app.settings import Settings
+    from app.warmup import warm_up
+    from app.wiring import build
+
+    settings = Settings.load(
+        config,
+        http={"host": host, "port": port},
+        kafka={"topic": topic, "bootstrap_servers": bootstrap_servers},
+    )
+    configure(settings.log_level, settings.log_format)
+    log = get_logger("app.serve")
+    listener = bind(settings.http.host, settings.http.port)
+    address, bound_port = listener.getsockname()[:2]
+    log.info("listening", host=address, port=bound_port)
+
+    def compile_kernels() -> None:
+        log.info("compiling kernels; many seconds on the first run of a machine")
+        log.info("kernels ready", seconds=round(warm_up(settings.variant), 2))
+
+    raise typer.Exit(run(build(settings), listener, before_learning=compile_kernels))

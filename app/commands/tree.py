@@ -1,0 +1,133 @@
+"""`livetree tree`: the tree of a running service, or of a checkpoint on disk."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from learner import Snapshot
+
+WATCH_SECONDS = 2.0
+TIMEOUT_SECONDS = 10.0
+CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+
+
+class TreeFormat(StrEnum):
+    """How a tree is printed."""
+
+    text = "text"
+    json = "json"
+    dot = "dot"
+
+
+def tree(
+    url: Annotated[str, typer.Option(help="Where the service runs.")] = "http://127.0.0.1:8000",
+    depth: Annotated[
+        int | None, typer.Option(min=0, help="How many levels to show.", show_default="all")
+    ] = None,
+    node: Annotated[
+        int | None, typer.Option(min=0, help="Id of the node to start at.", show_default="root")
+    ] = None,
+    format: Annotated[
+        TreeFormat, typer.Option(help="text: a drawing; json: flat nodes; dot: Graphviz.")
+    ] = TreeFormat.text,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Draw again every 2 seconds until Ctrl-C.")
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Read the newest checkpoint in this folder instead; no service is needed.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Print the tree of a running service, or of a checkpoint.
+
+    [bold]Examples[/bold]
+
+    livetree tree --depth 3 --watch
+
+    livetree tree --format dot | dot -Tsvg -o tree.svg
+
+    livetree tree --checkpoint checkpoints --node 12
+    """
+
+    def draw() -> str:
+        if checkpoint is not None:
+            return from_checkpoint(checkpoint, format, node, depth)
+        return from_service(url, format, node, depth)
+
+    if not watch:
+        typer.echo(draw(), nl=False)
+        return
+    try:
+        while True:
+            drawing = draw()
+            typer.echo(f"{CLEAR}{drawing}", nl=False)
+            time.sleep(WATCH_SECONDS)
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+
+
+def from_service(url: str, form: TreeFormat, node: int | None, depth: int | None) -> str:
+    """Return the tree as the service renders it; its problems become our errors."""
+    from app.errors import SourceError
+
+    asked = {"format": form.value, "node": node, "depth": depth}
+    query = urllib.parse.urlencode({k: v for k, v in asked.items() if v is not None})
+    address = f"{url.rstrip('/')}/tree?{query}"
+    if not address.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"'{url}' is not an http address", param_hint="--url")
+    try:
+        with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as answer:
+            found: str = answer.read().decode()
+    except urllib.error.HTTPError as exc:
+        raise SourceError(f"{address} answered {exc.code}: {_detail(exc)}") from exc
+    except (urllib.error.URLError, OSError) as exc:
+        reason = getattr(exc, "reason", exc)
+        raise SourceError(f"no service answers at {url}: {reason}; is it running?") from exc
+    return found if found.endswith("\n") else found + "\n"
+
+
+def _detail(exc: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(exc.read())["detail"])
+    except (ValueError, KeyError, TypeError):
+        return str(exc.reason)
+
+
+def from_checkpoint(folder: Path, form: TreeFormat, node: int | None, depth: int | None) -> str:
+    """Return the tree of the newest readable checkpoint in a folder."""
+    from app.render import tree_document, tree_dot, tree_text
+
+    snapshot = read_snapshot(folder)
+    if form is TreeFormat.text:
+        return tree_text(snapshot, node, depth)
+    if form is TreeFormat.dot:
+        return tree_dot(snapshot, node, depth)
+    return json.dumps(tree_document(snapshot, node, depth), indent=2) + "\n"
+
+
+def read_snapshot(folder: Path) -> Snapshot:
+    """Return the model of the newest readable checkpoint; the folder is not locked by this."""
+    from app.checkpoint import CheckpointFolder
+    from app.errors import CheckpointUnreadable
+    from app.log import configure
+    from learner import StreamingTree
+
+    configure("warning", "console", sys.stderr)
+    found = CheckpointFolder(folder).load()
+    if found is None:
+        raise CheckpointUnreadable(f"folder '{folder}' holds no checkpoint; expected one")
+    return StreamingTree.from_bytes(found.model).snapshot()

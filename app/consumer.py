@@ -1,0 +1,205 @@
+"""The loop that learns: poll, learn, set aside, publish, checkpoint.
+
+Runs in a thread of its own, the only writer of the tree and the only user of the source. It ends
+by the stop flag, with a final checkpoint, or by a failure, which it records and announces; a dead
+loop never looks alive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from app.checkpoint import Checkpoint, CheckpointFolder
+from app.deadletter import DeadLetters, NoDeadLetters
+from app.errors import AppError, CheckpointUnwritable, Unexpected
+from app.log import get_logger
+from app.metrics import Metrics
+from app.serving import Published, Serving
+from app.settings import Settings
+from app.source import Record, Source, Start
+from app.telemetry import Telemetry
+from app.training import Training
+from learner import LearnerError
+
+log = get_logger(__name__)
+
+# Taking a snapshot of a large tree may use at most about this share of the consumer's time.
+PUBLISH_SHARE = 0.1
+
+
+class Consumer:
+    """Feeds one Training from one Source."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        source: Source,
+        dead_letters: DeadLetters,
+        serving: Serving,
+        metrics: Metrics,
+        checkpoints: CheckpointFolder | None = None,
+    ) -> None:
+        self.settings = settings
+        self.source = source
+        self.shaping = settings.tree_shaping()  # once: it may read the schema's file
+        self.training = Training(settings)
+        self.failure: AppError | LearnerError | None = None
+        self.heartbeat = time.monotonic()  # when the loop last came round
+        self.on_failure: Callable[[], None] = lambda: None
+        self._dead_letters = dead_letters
+        self._serving = serving
+        self._metrics = metrics
+        self._checkpoints = checkpoints
+        self._telemetry = Telemetry(metrics, settings.name)
+        self._start_at = Start()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="consumer", daemon=True)
+        publish, checkpoint = settings.publish, settings.checkpoint
+        self._publish = _Due(publish.every_seconds, publish.every_events)
+        self._checkpoint = _Due(checkpoint.every_seconds, checkpoint.every_events)
+        self._checkpoint.done()  # the first one is due after its interval, a snapshot at once
+
+    def start(self, training: Training, start_at: Start) -> None:
+        """Begin in a thread, from a checkpoint's state or from none."""
+        self.training, self._start_at = training, start_at
+        self._telemetry.resume(training)
+        self.heartbeat = time.monotonic()
+        self._thread.start()
+
+    def stop(self, timeout_seconds: float | None = None) -> bool:
+        """Ask the loop to end and wait for its final checkpoint; False when it did not in time."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout_seconds)
+        return not self._thread.is_alive()
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread lives."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._consume()
+        except (AppError, LearnerError) as exc:
+            self._fail(exc)
+        except BaseException as exc:
+            log.exception("consumer failed")
+            self._fail(Unexpected(f"{type(exc).__name__}: {exc}"))
+        finally:
+            self.source.close()
+
+    def _consume(self) -> None:
+        """Every step of a record's life, in order."""
+        self.source.open(self._start_at)
+        self._publish_now()
+        while not self._stopping.is_set():
+            self.heartbeat = time.monotonic()
+            records = self.source.poll(self.settings.kafka.poll_batch)
+            self._learn(records)
+            if self._publish.due():
+                self._publish_now()
+            if self._checkpoint.due():
+                self._checkpoint_now()
+            self._telemetry.tick(self.source, self.training)
+        self._publish_now()
+        if self._checkpoint.pending:
+            self._checkpoint_now(final=True)
+
+    def _learn(self, records: list[Record]) -> None:
+        if not records:
+            return
+        started = time.perf_counter()
+        outcome = self.training.learn(records)
+        seconds = time.perf_counter() - started
+        kept = not isinstance(self._dead_letters, NoDeadLetters)
+        for aside in outcome.rejected:
+            self._dead_letters.send(aside.record, aside.reason)
+            self._telemetry.rejected(aside, kept=kept)
+        self._telemetry.batch(self.source.topic, records, outcome, seconds)
+        self._publish.add(outcome.learned)
+        self._checkpoint.add(len(records))
+
+    def _publish_now(self) -> None:
+        """Swap in a snapshot of what is learned; none before the first event."""
+        tree = self.training.tree
+        if tree is None or not tree.counters().events:
+            return
+        started = time.perf_counter()
+        offsets = {f"{self.source.topic}-{p}": o for p, o in self.source.positions().items()}
+        snapshot, scores = tree.snapshot(), self.training.evaluation.scores()
+        self._serving.publish(Published(snapshot, time.time(), offsets, *scores))
+        seconds = time.perf_counter() - started
+        self._publish.done(at_least_seconds=seconds / PUBLISH_SHARE)
+        self._metrics.snapshots_published.labels(self.settings.name).inc()
+        self._metrics.snapshot_publish_duration.observe(seconds)
+
+    def _checkpoint_now(self, *, final: bool = False) -> None:
+        """Make rejected records safe, then the model with its offsets, then tell the broker."""
+        tree = self.training.tree
+        if self._checkpoints is None or tree is None:
+            self._dead_letters.flush()
+            self._checkpoint.done()
+            return
+        started = time.perf_counter()
+        self._dead_letters.flush()
+        model, offsets = tree.to_bytes(), self.source.positions()
+        checkpoint = Checkpoint(
+            model=model,
+            offsets=offsets,
+            topic=self.source.topic,
+            identity=self.source.identity(),
+            events=tree.counters().events,
+            model_hash=hashlib.sha256(model).hexdigest(),
+            created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            shaping=self.shaping,
+            evaluation=self.training.evaluation.to_dict(),
+        )
+        self._checkpoint.done()
+        try:
+            size = self._checkpoints.save(checkpoint)
+        except CheckpointUnwritable as exc:
+            # Nothing is lost: the records are still in the log, and the next attempt comes.
+            self._metrics.checkpoints.labels("failed").inc()
+            log.error("checkpoint not written", reason=str(exc))
+            if final:
+                raise
+            return
+        self.source.commit(offsets)
+        seconds = time.perf_counter() - started
+        self._metrics.checkpoints.labels("written").inc()
+        self._metrics.checkpoint_duration.observe(seconds)
+        self._metrics.checkpoint_size.set(size)
+        self._metrics.checkpoint_last_success.set(time.time())
+        log.info("checkpoint written", events=checkpoint.events, size_bytes=size, offsets=offsets)
+
+    def _fail(self, exc: AppError | LearnerError) -> None:
+        self.failure = exc
+        log.error("consumer stopped", kind=type(exc).__name__, reason=str(exc))
+        self.on_failure()
+
+
+class _Due:
+    """Whether something is to be done again: so much later or so many events later."""
+
+    def __init__(self, every_seconds: float, every_events: int) -> None:
+        self._every_seconds, self._every_events = every_seconds, every_events
+        self._next = 0.0
+        self.pending = 0  # events since the last time
+
+    def add(self, events: int) -> None:
+        self.pending += events
+
+    def due(self) -> bool:
+        if not self.pending:
+            return False
+        enough = 0 < self._every_events <= self.pending
+        return enough or time.monotonic() >= self._next
+
+    def done(self, at_least_seconds: float = 0.0) -> None:
+        self.pending = 0
+        self._next = time.monotonic() + max(self._every_seconds, at_least_seconds)

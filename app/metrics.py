@@ -1,0 +1,219 @@
+"""Every Prometheus metric, each with its sentence; the registry is passed in.
+
+The only importer of prometheus_client. No label has an unbounded set of values: no ids, leaves,
+classes or features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+# A second series for every counter, which nobody reads.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+LATENCY = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+DELAY = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0)
+EVENTS = (0.0, 1.0, 10.0, 25.0, 50.0, 100.0, 150.0, 200.0, 500.0, 1e3, 1e4, 1e5)
+
+
+class BatchHistogram(Collector):
+    """A histogram that takes a whole batch of values at once.
+
+    The client's own costs about a microsecond a value, which is as much as learning an event.
+    """
+
+    def __init__(self, name: str, help_text: str, bounds: Sequence[float]) -> None:
+        self.name, self.help_text = name, help_text
+        self._bounds = np.array(bounds)
+        self._counts = np.zeros(len(bounds) + 1, np.int64)
+        self._sum = 0.0
+
+    def observe_many(self, values: npt.NDArray[np.float64]) -> None:
+        """Count every value; one thread only."""
+        places = np.searchsorted(self._bounds, values, side="left")
+        self._counts = self._counts + np.bincount(places, minlength=len(self._counts))
+        self._sum += float(values.sum())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the histogram as the exposition format has it."""
+        totals = np.cumsum(self._counts)
+        bounds = [*(str(float(bound)) for bound in self._bounds), "+Inf"]
+        buckets = [(bound, float(total)) for bound, total in zip(bounds, totals, strict=True)]
+        family = HistogramMetricFamily(self.name, self.help_text)
+        family.add_metric([], buckets, self._sum)
+        yield family
+
+    def describe(self) -> Iterator[Metric]:
+        """Yield the name alone, so that registering it twice is refused."""
+        yield HistogramMetricFamily(self.name, self.help_text)
+
+
+class Metrics:
+    """The metrics of one process, as attributes."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._consuming()
+        self._learning()
+        self._keeping()
+        self._answering()
+
+    def render(self) -> tuple[bytes, str]:
+        """Return the exposition of all metrics and its content type."""
+        return generate_latest(self.registry), CONTENT_TYPE_LATEST
+
+    def watch_snapshot_age(self, age_seconds: Callable[[], float]) -> None:
+        """Have the age of the snapshot computed whenever it is asked for."""
+        self.snapshot_age.set_function(age_seconds)
+
+    def _consuming(self) -> None:
+        self.events_consumed = self._counter(
+            "events_consumed", "Records taken from the source, rejected ones included.", ["topic"]
+        )
+        self.events_rejected = self._counter(
+            "events_rejected", "Records that could not be learned, by reason.", ["reason"]
+        )
+        self.tombstones = self._counter(
+            "tombstones_skipped", "Records without a value, which are passed over."
+        )
+        self.dead_letters = self._counter(
+            "dead_letters", "Rejected records handed to the dead letters, by reason.", ["reason"]
+        )
+        self.consumer_lag_records = self._gauge(
+            "consumer_lag_records",
+            "Records in the topic that are not consumed yet (bytes for a file).",
+            ["topic", "partition"],
+        )
+        self.consumer_lag_seconds = self._gauge(
+            "consumer_lag_seconds", "Age of the last consumed record while others wait; else 0."
+        )
+        self.last_event_timestamp = self._gauge(
+            "last_event_timestamp_seconds", "When the last consumed record was written, Unix time."
+        )
+        self.offset_resets = self._counter(
+            "offset_resets", "Times a position was given up by the policy offset_reset.", ["topic"]
+        )
+
+    def _learning(self) -> None:
+        self.events_learned = self._counter(
+            "events_learned", "Events that the tree has learned.", ["model"]
+        )
+        self.events_per_second = self._gauge(
+            "events_per_second", "Events learned a second, over the last second or so.", ["model"]
+        )
+        self.learn_duration = self._histogram(
+            "learn_duration_seconds", "Time to learn one batch of events.", [], LATENCY
+        )
+        self.event_to_learned = BatchHistogram(
+            "livetree_event_to_learned_seconds",
+            "From the event's time (or the broker's timestamp) until it is learned.",
+            DELAY,
+        )
+        self.registry.register(self.event_to_learned)
+        self.split_attempts = self._counter(
+            "split_attempts",
+            "Attempts to split a leaf, by outcome: split, tie_split, no_split.",
+            ["model", "outcome"],
+        )
+        self.attribute_evaluations = self._counter(
+            "attribute_evaluations", "Merits computed for split attempts.", ["model"]
+        )
+        self.split_delay = self._histogram(
+            "split_delay_events",
+            "Weight between the event at which a split was due and the split; audited leaves only.",
+            ["model", "kind"],
+            EVENTS,
+        )
+        self.tree_nodes = self._gauge(
+            "tree_nodes", "Nodes, by kind: split, active_leaf, inactive_leaf.", ["model", "kind"]
+        )
+        self.tree_depth = self._gauge("tree_depth", "Depth of the deepest leaf.", ["model"])
+        self.model_memory = self._gauge(
+            "model_memory_bytes", "Memory that the tree takes, by its own account.", ["model"]
+        )
+        self.prequential_accuracy = self._gauge(
+            "prequential_accuracy_ratio",
+            "Share of events predicted right before they were learned.",
+            ["model", "window"],
+        )
+        self.prequential_kappa = self._gauge(
+            "prequential_kappa_ratio", "Cohen's kappa of the same predictions.", ["model", "window"]
+        )
+
+    def _keeping(self) -> None:
+        self.checkpoints = self._counter(
+            "checkpoints", "Checkpoints, by outcome: written, failed.", ["outcome"]
+        )
+        self.checkpoint_duration = self._histogram(
+            "checkpoint_duration_seconds", "Time to write a checkpoint.", [], LATENCY
+        )
+        self.checkpoint_size = self._gauge("checkpoint_size_bytes", "Size of the last checkpoint.")
+        self.checkpoint_last_success = self._gauge(
+            "checkpoint_last_success_timestamp_seconds", "When the last one was written, Unix time."
+        )
+        self.snapshots_published = self._counter(
+            "snapshots_published", "Snapshots handed to the API.", ["model"]
+        )
+        self.snapshot_publish_duration = self._histogram(
+            "snapshot_publish_duration_seconds", "Time to take and publish one.", [], LATENCY
+        )
+        self.snapshot_age = self._gauge(
+            "snapshot_age_seconds", "Time since the answering snapshot was published; NaN: none."
+        )
+        self.build_info = self._gauge(
+            "build_info", "Always 1; the labels say what runs.", ["version", "variant", "model"]
+        )
+
+    def _answering(self) -> None:
+        self.predictions = self._counter(
+            "predictions", "Events predicted for clients, by outcome.", ["model", "outcome"]
+        )
+        self.http_requests = Counter(
+            "http_requests_total",
+            "HTTP requests answered.",
+            ["method", "route", "code"],
+            registry=self.registry,
+        )
+        self.http_request_duration = Histogram(
+            "http_request_duration_seconds",
+            "Time to answer an HTTP request.",
+            ["method", "route"],
+            buckets=LATENCY,
+            registry=self.registry,
+        )
+        self.http_requests_in_progress = Gauge(
+            "http_requests_in_progress", "HTTP requests being answered.", registry=self.registry
+        )
+
+    def _counter(self, name: str, help_text: str, labels: Sequence[str] = ()) -> Counter:
+        return Counter(f"livetree_{name}_total", help_text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, help_text: str, labels: Sequence[str] = ()) -> Gauge:
+        return Gauge(f"livetree_{name}", help_text, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, help_text: str, labels: Sequence[str], bounds: Sequence[float]
+    ) -> Histogram:
+        return Histogram(
+            f"livetree_{name}", help_text, labels, buckets=bounds, registry=self.registry
+        )

@@ -1,0 +1,36 @@
+"""The snapshot that answers: the consumer's thread swaps it, readers take it and never wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from learner import Snapshot
+
+
+@dataclass(frozen=True)
+class Published:
+    """A snapshot and what was known when it was published."""
+
+    snapshot: Snapshot
+    published_at: float  # seconds since 1970
+    offsets: Mapping[str, int] = field(default_factory=dict)  # "topic-partition" -> next offset
+    accuracy: float | None = None
+    kappa: float | None = None
+    window_accuracy: float | None = None
+    window_kappa: float | None = None
+
+
+class Serving:
+    """Holds the current Published; one assignment swaps it, so no lock is needed."""
+
+    def __init__(self) -> None:
+        self._current: Published | None = None
+
+    def publish(self, published: Published) -> None:
+        """Make this the snapshot that every later request reads."""
+        self._current = published
+
+    def current(self) -> Published | None:
+        """Return what was published last, or None. Never blocks."""
+        return self._current

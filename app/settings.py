@@ -1,0 +1,398 @@
+"""Every setting, in one frozen model; the only reader of the environment.
+
+Sources, the later wins: a YAML file, `.env`, the environment, arguments. A setting `kafka.topic`
+is the key `topic` under `kafka` in YAML and `LIVETREE_KAFKA__TOPIC` in the environment; lists and
+objects are JSON there, and an empty variable counts as not set. `Settings.load` reports every
+problem at once. The groups are in order of the record's walk.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from app.settings_file import declared_schema, load_settings
+
+
+def _from_json(value: object) -> object:
+    """Read lists and objects that came as one environment variable."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError as exc:
+        raise ValueError(f"a JSON list or object ({exc})") from exc
+
+
+Value = StrictStr | StrictInt | StrictFloat | StrictBool
+Values = Annotated[list[Value], BeforeValidator(_from_json)]
+Texts = Annotated[dict[str, str], BeforeValidator(_from_json)]
+
+
+class Group(BaseModel):
+    """Settings that belong together; frozen, and without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class FeatureSettings(Group):
+    """One declared feature."""
+
+    name: str = Field(min_length=1)
+    """Name of the feature in the events."""
+    kind: Literal["numeric", "nominal", "sparse_binary"]
+    """How the feature is observed."""
+    values: Values = []
+    """Nominal values or tokens known in advance; more may appear."""
+
+
+class SchemaSettings(Group):
+    """What an event looks like; inferred from the first events when nothing is declared."""
+
+    file: Path | None = None
+    """YAML or JSON file with `features` and `classes`."""
+    features: Annotated[list[FeatureSettings], BeforeValidator(_from_json)] | None = None
+    """The features, instead of a file."""
+    classes: Values = []
+    """Class labels known in advance; more may appear."""
+    infer_from: int = Field(default=500, ge=1, le=1_000_000)
+    """Without a declared schema: how many good events it is inferred from."""
+    growing: bool = False
+    """Take up features that appear later."""
+    max_values: int = Field(default=10_000, ge=1, le=10_000_000)
+    """Most values of a nominal feature, and tokens of a sparse one; further ones are unknown."""
+    max_classes: int = Field(default=1_000, ge=2, le=100_000)
+    """Most class labels; events with further ones are rejected."""
+
+    @model_validator(mode="after")
+    def _one_declaration(self) -> Self:
+        if self.file is not None and self.features is not None:
+            raise ValueError("either schema.file or schema.features, not both")
+        return self
+
+
+class EventSettings(Group):
+    """Where an event carries what; an event is one JSON object."""
+
+    label_field: str = Field(default="label", min_length=1)
+    """Field with the class label: a text, a number or a truth value."""
+    weight_field: str | None = None
+    """Field with the event's weight, a number above zero; none: every event weighs 1."""
+    id_field: str | None = None
+    """Field with the event's id: never learned, shown where the event is rejected."""
+    time_field: str | None = None
+    """Field with the event's time: seconds, milliseconds or RFC 3339; none: the broker's."""
+    features_field: str | None = None
+    """Field that holds the features as an object; none: they are fields of the event itself."""
+    max_bytes: int = Field(default=1_000_000, ge=16, le=1_000_000_000)
+    """Longest record that is read; longer ones are rejected."""
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """Fields that are no features."""
+        named = (self.label_field, self.weight_field, self.id_field, self.time_field)
+        return tuple(field for field in named if field is not None)
+
+    @model_validator(mode="after")
+    def _distinct_fields(self) -> Self:
+        named = [*self.reserved, *([self.features_field] if self.features_field else [])]
+        twice = sorted({field for field in named if named.count(field) > 1})
+        if twice:
+            raise ValueError(
+                f"a field of its own for each of label, weight, ...; not {twice} twice"
+            )
+        return self
+
+
+# Properties that decide which records are learned; exactly-once training depends on them.
+OWN_PROPERTIES = (
+    "bootstrap.servers",
+    "group.id",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "auto.offset.reset",
+    "isolation.level",
+)
+
+
+class KafkaSettings(Group):
+    """The topic the events come from."""
+
+    bootstrap_servers: str = Field(default="127.0.0.1:9092", min_length=1)
+    """Brokers to start from, host:port with commas between."""
+    topic: str = Field(
+        default="livetree-events", min_length=1, max_length=249, pattern=r"^[\w.-]+$"
+    )
+    """Topic with the labelled events."""
+    group_id: str = Field(default="livetree", min_length=1)
+    """Group under which progress is committed, for lag tools only."""
+    start: Literal["earliest", "latest"] = "earliest"
+    """Where to begin without a checkpoint."""
+    offset_reset: Literal["error", "earliest", "latest"] = "error"
+    """When the topic no longer holds the next record, or is another cluster's: stop, or go on."""
+    poll_batch: int = Field(default=1000, ge=1, le=1000)
+    """Most records learned at once."""
+    poll_timeout_seconds: float = Field(default=0.2, gt=0, le=10)
+    """Longest wait for the first record of a batch."""
+    fetch_wait_ms: int = Field(default=50, ge=1, le=10_000)
+    """Longest time the broker may hold back an answer while nothing is new."""
+    partition_refresh_seconds: float = Field(default=60, ge=1, le=86_400)
+    """How often to look for new partitions."""
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """How the connection is protected."""
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    """How the service proves who it is."""
+    username: str | None = None
+    """SASL user."""
+    password: SecretStr | None = None
+    """SASL password."""
+    ssl_ca_file: Path | None = None
+    """Certificates that the broker's own must lead to; none: the system's."""
+    extra: Texts = Field(default={}, repr=False)
+    """Further librdkafka properties, for example {"client.rack": "a"}."""
+
+    @field_validator("extra")
+    @classmethod
+    def _leave_ours_alone(cls, extra: dict[str, str]) -> dict[str, str]:
+        taken = sorted(set(extra) & set(OWN_PROPERTIES))
+        if taken:
+            raise ValueError(
+                f"properties other than {', '.join(taken)}, which livetree sets itself"
+            )
+        return extra
+
+    def client_properties(self) -> dict[str, str | int | float | bool]:
+        """Return the librdkafka properties that consumers and producers share."""
+        named: dict[str, str | None] = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "security.protocol": self.security_protocol,
+            "sasl.mechanism": self.sasl_mechanism,
+            "sasl.username": self.username,
+            "sasl.password": self.password.get_secret_value() if self.password else None,
+            "ssl.ca.location": str(self.ssl_ca_file) if self.ssl_ca_file else None,
+        }
+        return {**{key: value for key, value in named.items() if value}, **self.extra}
+
+
+class FileSettings(Group):
+    """A growing file of JSON lines, instead of Kafka."""
+
+    path: Path | None = None
+    """The file; required when the source is `file`."""
+    poll_timeout_seconds: float = Field(default=0.2, gt=0, le=10)
+    """How long to wait for new lines at the end of the file."""
+
+
+class DeadLetterSettings(Group):
+    """Where records go that cannot be learned."""
+
+    enabled: bool = True
+    """Put them aside; otherwise they are only counted and logged."""
+    topic: str = Field(default="", max_length=249, pattern=r"^[\w.-]*$")
+    """Their topic; empty: the events' topic with `.dlq`. For a file: its path with `.dlq`."""
+    timeout_seconds: float = Field(default=30, gt=0, le=600)
+    """Longest wait for their delivery; learning stops when it is not confirmed by then."""
+
+
+class TreeSettings(Group):
+    """Parameters of the tree; the learner's documentation explains them."""
+
+    n_min: float = Field(default=200.0, gt=0, le=1e15)
+    """Weight that a leaf sees between two split attempts."""
+    delta: float = Field(default=1e-7, gt=0, lt=1)
+    """Probability that a split is not the one more data would choose."""
+    tau: float = Field(default=0.05, ge=0, le=100)
+    """A bound below this counts as a tie: split on the better one."""
+    criterion: Literal["info_gain", "gini"] = "info_gain"
+    """How the merit of a split is measured."""
+    gini_range: Literal["one", "tight"] = "one"
+    """Range of the Gini merit in the bound: 1, or 1 - 1/classes."""
+    leaf_predictor: Literal["mc", "nb", "nba"] = "mc"
+    """How a leaf predicts: majority class, naive Bayes, or the better of both."""
+    new_leaf: Literal["separate", "inherit", "empty"] = "separate"
+    """What a new leaf knows of its parent's events."""
+    null_merit: Literal["zero", "minus_inf"] = "zero"
+    """Merit of not splitting."""
+    nominal_split: Literal["multiway", "binary"] = "multiway"
+    """One branch for each value, or one value against the rest."""
+    unseen: Literal["other", "grow"] = "other"
+    """Where a value goes that a multiway split has no branch for."""
+    min_branch_fraction: float = Field(default=0.01, ge=0, le=0.5)
+    """Least share of the weight that two branches of a split must hold."""
+    min_merit: float = Field(default=1e-10, ge=0, le=100)
+    """Least merit of a split."""
+    split_points: int = Field(default=10, ge=1, le=1000)
+    """Cut points tried for a numeric feature."""
+    bound_n: Literal["weight", "effective"] = "weight"
+    """What counts as the number of events in the bound when events have weights."""
+    remove_poor: bool = False
+    """Drop features at a leaf that can hardly win there any more."""
+    max_memory_bytes: int = Field(default=0, ge=0, le=2**62)
+    """Memory of the tree; 0: unbounded."""
+    memory_check_every: int = Field(default=10_000, ge=1, le=2**62)
+    """Events between two checks of the memory."""
+    audit_fraction: float = Field(default=0.01, ge=0, le=1)
+    """Share of the leaves whose split delay is measured."""
+    audit_step: int = Field(default=0, ge=0, le=2**31)
+    """Events of an audited leaf between two audits; 0: chosen by the kinds of the features."""
+
+
+class PublishSettings(Group):
+    """When predictions see what was learned."""
+
+    every_seconds: float = Field(default=1.0, gt=0, le=3600)
+    """Seconds between two snapshots while events arrive."""
+    every_events: int = Field(default=0, ge=0)
+    """Also after so many events; 0: by time only."""
+
+
+class CheckpointSettings(Group):
+    """The file that a restart continues from."""
+
+    enabled: bool = True
+    """Write checkpoints; without them every start begins with an empty tree."""
+    folder: Path = Path("checkpoints")
+    """Folder of the checkpoints; one learner at a time may use it."""
+    every_seconds: float = Field(default=30, gt=0, le=86_400)
+    """Seconds between two checkpoints while events arrive."""
+    every_events: int = Field(default=0, ge=0)
+    """Also after so many events; 0: by time only."""
+    keep: int = Field(default=3, ge=1, le=1000)
+    """How many of the newest stay."""
+
+
+class EvaluationSettings(Group):
+    """Prequential scores."""
+
+    window: int = Field(default=1000, ge=1, le=1_000_000)
+    """Events in the sliding window."""
+
+
+class HttpSettings(Group):
+    """The API."""
+
+    host: str = Field(default="127.0.0.1", min_length=1)
+    """Address to listen on."""
+    port: int = Field(default=8000, ge=0, le=65_535)
+    """Port to listen on; 0: any free one."""
+    body_limit_bytes: int = Field(default=10_000_000, ge=1_000)
+    """Longest request body."""
+    max_rows: int = Field(default=10_000, ge=1)
+    """Most events in one request."""
+    shutdown_seconds: float = Field(default=20, gt=0, le=3600)
+    """Longest wait for requests and the final checkpoint when the process is told to stop."""
+    stalled_after_seconds: float = Field(default=300, ge=10)
+    """The process counts as dead when the consumer made no step for so long."""
+
+
+class Settings(BaseSettings):
+    """Everything that can be set."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True
+    )
+
+    name: str = Field(default="livetree", min_length=1, max_length=64, pattern=r"^[\w.-]+$")
+    """Name of the model, in the API and in metrics."""
+    variant: str = "vfdt"
+    """Which algorithm grows the tree."""
+    source: Literal["kafka", "file"] = "kafka"
+    """Where events come from."""
+    kafka: KafkaSettings = KafkaSettings()
+    """The topic the events come from."""
+    file: FileSettings = FileSettings()
+    """A growing file of JSON lines, instead of Kafka."""
+    event: EventSettings = EventSettings()
+    """Where an event carries what."""
+    schema_: SchemaSettings = Field(SchemaSettings(), alias="schema")
+    """What an event looks like."""
+    dead_letter: DeadLetterSettings = DeadLetterSettings()
+    """Where records go that cannot be learned."""
+    tree: TreeSettings = TreeSettings()
+    """Parameters of the tree."""
+    publish: PublishSettings = PublishSettings()
+    """When predictions see what was learned."""
+    checkpoint: CheckpointSettings = CheckpointSettings()
+    """The file that a restart continues from."""
+    evaluation: EvaluationSettings = EvaluationSettings()
+    """Prequential scores."""
+    http: HttpSettings = HttpSettings()
+    """The API."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level that is logged."""
+    log_format: Literal["auto", "json", "console"] = "auto"
+    """JSON lines, or text for people; auto: text on a terminal."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read nothing behind the caller's back: `load` passes the environment in."""
+        return (init_settings,)
+
+    @classmethod
+    def load(
+        cls,
+        config_file: Path | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        **overrides: Any,
+    ) -> Settings:
+        """Read all sources; raises SettingsError with every problem.
+
+        Without ``environ`` the process's own environment and `.env` are read. Overrides are
+        nested like the model (``kafka={"topic": "t"}``); None in them means not given.
+        """
+        return load_settings(cls, config_file, environ, overrides)
+
+    def dead_letter_topic(self) -> str:
+        """Return the topic of the dead letters."""
+        return self.dead_letter.topic or f"{self.kafka.topic}.dlq"
+
+    def shown(self) -> dict[str, Any]:
+        """Return everything as plain data with the secrets masked, for the log."""
+        plain = self.model_dump(mode="json", by_alias=True)
+        plain["kafka"]["extra"] = {
+            key: "**********" if _is_secret(key) else value
+            for key, value in self.kafka.extra.items()
+        }
+        return plain
+
+    def tree_shaping(self) -> dict[str, Any]:
+        """Return what must not change between a checkpoint and the run that continues it."""
+        event = self.event.model_dump(
+            mode="json", include={"label_field", "weight_field", "features_field"}
+        )
+        schema = self.schema_.model_dump(
+            mode="json", include={"growing", "max_values", "max_classes"}
+        )
+        declared = declared_schema(self.schema_)
+        schema["declared"] = declared.to_dict() if declared else None
+        tree = self.tree.model_dump(mode="json")
+        return {"variant": self.variant, "tree": tree, "schema": schema, "event": event}
+
+
+def _is_secret(key: str) -> bool:
+    return any(word in key.lower() for word in ("password", "secret", "key", "token"))

@@ -1,0 +1,226 @@
+"""From files and variables to Settings, with every problem found on the way."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from dotenv import dotenv_values
+from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
+
+import learner
+from app.errors import SettingsError
+
+if TYPE_CHECKING:
+    from app.settings import SchemaSettings, Settings
+
+PREFIX = "LIVETREE_"
+CONFIG_FILE = "LIVETREE_CONFIG_FILE"
+
+# Kubernetes adds these for a Service whose name begins with "livetree"; they are no settings.
+SERVICE_LINK = re.compile(r"LIVETREE_(\w+_)?(SERVICE_(HOST|PORT)\w*|PORT(_\d+_\w+)?)")
+
+
+def load_settings(
+    model: type[Settings],
+    config_file: Path | None,
+    environ: Mapping[str, str] | None,
+    overrides: Mapping[str, Any],
+) -> Settings:
+    """Merge the sources, the later over the earlier, and validate; raises SettingsError."""
+    variables: Mapping[str, str | None] = (
+        {**dotenv_values(".env"), **os.environ} if environ is None else environ
+    )
+    problems: list[str] = []
+    named = config_file or variables.get(CONFIG_FILE) or None
+    data = _read_mapping(Path(named), "config file", problems) if named else {}
+    _merge(data, _from_variables(variables))
+    _merge(data, _given(overrides))
+    settings = _validated(model, data, problems)
+    problems += _contradictions(settings)
+    if problems:
+        raise SettingsError(problems)
+    return settings
+
+
+def declared_schema(schema: SchemaSettings) -> learner.Schema | None:
+    """Return the schema that the settings declare, or None; raises SettingsError, SchemaError."""
+    if schema.features is not None:
+        features = [feature.model_dump() for feature in schema.features]
+        return learner.Schema.from_dict({"features": features, "classes": schema.classes})
+    if schema.file is None:
+        return None
+    problems: list[str] = []
+    found = _read_mapping(schema.file, "schema.file (LIVETREE_SCHEMA__FILE)", problems)
+    if problems:
+        raise SettingsError(problems)
+    return learner.Schema.from_dict({**found, "classes": found.get("classes") or schema.classes})
+
+
+def variable_of(path: tuple[str, ...]) -> str:
+    """Return the environment variable of a setting: ("kafka", "topic") -> LIVETREE_KAFKA__TOPIC."""
+    return PREFIX + "__".join(path).upper()
+
+
+def _read_mapping(path: Path, what: str, problems: list[str]) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        problems.append(f"{what} is '{path}'; expected a readable file ({exc.strerror})")
+        return {}
+    except (yaml.YAMLError, UnicodeDecodeError) as exc:
+        problems.append(f"{what} is '{path}'; expected YAML or JSON ({_one_line(exc)})")
+        return {}
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        problems.append(f"{what} is '{path}'; expected keys and values in it, not {found!r:.60}")
+        return {}
+    return found
+
+
+def _from_variables(variables: Mapping[str, str | None]) -> dict[str, Any]:
+    """Nest LIVETREE_KAFKA__TOPIC=t as {"kafka": {"topic": "t"}}."""
+    data: dict[str, Any] = {}
+    for name, value in variables.items():
+        linked = "__" not in name and SERVICE_LINK.fullmatch(name)
+        if not name.startswith(PREFIX) or name == CONFIG_FILE or linked or not value:
+            continue
+        *groups, key = name.removeprefix(PREFIX).lower().split("__")
+        place = data
+        for group in groups:
+            if not isinstance(place.get(group), dict):
+                place[group] = {}
+            place = place[group]
+        place[key] = value
+    return data
+
+
+def _given(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop what a command line left out (None), at every level."""
+    return {
+        "schema" if key == "schema_" else key: _given(value)
+        if isinstance(value, Mapping)
+        else value
+        for key, value in overrides.items()
+        if value is not None
+    }
+
+
+def _merge(data: dict[str, Any], later: Mapping[str, Any]) -> None:
+    for key, value in later.items():
+        if isinstance(value, Mapping) and isinstance(data.get(key), dict):
+            _merge(data[key], value)
+        else:
+            data[key] = value
+
+
+def _validated(model: type[Settings], data: dict[str, Any], problems: list[str]) -> Settings:
+    """Validate; a faulty setting is noted and left out, so that the others are checked too."""
+    while True:
+        try:
+            return model(**data)
+        except ValidationError as exc:
+            for error in exc.errors():
+                problems.append(_line(model, error))
+                _drop(data, error["loc"])
+
+
+def _drop(data: dict[str, Any], place: tuple[int | str, ...]) -> None:
+    """Remove the value at the error's place, or the nearest thing above it that exists."""
+    parents: list[tuple[dict[str, Any], str]] = []
+    here: Any = data
+    for part in place:
+        if not isinstance(here, dict) or part not in here:
+            break
+        parents.append((here, str(part)))
+        here = here[part]
+    if parents:
+        holder, key = parents[-1]
+        holder.pop(key, None)
+    else:
+        data.clear()
+
+
+def _line(model: type[Settings], error: ErrorDetails) -> str:
+    """Return one problem as a line: the setting, its variable, its value, the expectation."""
+    path = tuple(str(part) for part in error["loc"])
+    name = f"{'.'.join(path)} ({variable_of(path)})"
+    value = error.get("input")
+    if error["type"] == "extra_forbidden":
+        return f"{name} is not a setting{_suggestion(model, path)}"
+    if error["type"] == "missing":
+        return f"{name} is missing; expected a value"
+    message = error["msg"].removeprefix("Value error, ")
+    expected = message.removeprefix("Input should be ").removeprefix("String should ")
+    if expected.startswith(("greater", "less")):
+        expected = f"a value {expected}"
+    secret = any(word in path[-1] for word in ("password", "secret"))
+    shown = "'**********'" if secret else _short(value)
+    return f"{name} is {shown}; expected {expected[:1].lower()}{expected[1:]}"
+
+
+def _suggestion(model: type[BaseModel], path: tuple[str, ...]) -> str:
+    known = {variable_of(known) for known in setting_paths(model)}
+    close = difflib.get_close_matches(variable_of(path), sorted(known), 1, 0.8)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def setting_paths(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the path of every setting of a model: ("kafka", "topic")."""
+    for name, field in model.model_fields.items():
+        path = (*above, field.alias or name)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from setting_paths(field.annotation, path)
+        else:
+            yield path
+
+
+def _contradictions(settings: Settings) -> list[str]:
+    """Return what is wrong between settings that are right one by one."""
+    problems: list[str] = []
+    if settings.source == "file" and settings.file.path is None:
+        problems.append("file.path (LIVETREE_FILE__PATH) is missing; expected the path of a file")
+    schema: learner.Schema | None = None
+    try:
+        schema = declared_schema(settings.schema_)
+    except SettingsError as exc:
+        problems += exc.problems
+    except learner.SchemaError as exc:
+        problems.append(f"schema (LIVETREE_SCHEMA__FEATURES or __FILE): {exc}")
+    if schema is not None and settings.event.features_field is None:
+        problems += [
+            f"schema lists the feature '{feature.name}', which is also a field of the event's own "
+            "(LIVETREE_EVENT__...); expected different names"
+            for feature in schema.features
+            if feature.name in settings.event.reserved
+        ]
+    return problems + _tree_problems(settings)
+
+
+def _tree_problems(settings: Settings) -> list[str]:
+    if settings.variant not in learner.VARIANTS:
+        known = ", ".join(learner.VARIANTS)
+        return [f"variant (LIVETREE_VARIANT) is {settings.variant!r}; expected one of {known}"]
+    try:
+        learner.VARIANTS[settings.variant].params.from_mapping(settings.tree.model_dump())
+    except learner.ParamsError as exc:
+        return [f"tree (LIVETREE_TREE__...): {line}" for line in exc.problems]
+    return []
+
+
+def _short(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return str(value)
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _one_line(exc: Exception) -> str:
+    return " ".join(str(exc).split())

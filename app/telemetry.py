@@ -1,0 +1,140 @@
+"""What the consumer tells the metrics: every batch, and once a second the state of the tree."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from app.log import Seldom, get_logger
+from app.metrics import Metrics
+from app.source import Record, Source
+from app.training import Outcome, SetAside, Training
+
+log = get_logger(__name__)
+
+EVERY_SECONDS = 1.0
+
+
+class Telemetry:
+    """Turns the learner's running totals into metrics; used by the consumer's thread."""
+
+    def __init__(self, metrics: Metrics, model: str) -> None:
+        self._metrics, self._model = metrics, model
+        self._seldom = Seldom()
+        self._last_tick = time.monotonic()
+        self._learned_since_tick = 0
+        self._last_timestamp: float | None = None
+        self._resets = 0
+        self._counted: dict[str, int] = {}
+
+    def resume(self, training: Training) -> None:
+        """Count from here: what a checkpoint brought along happened in an earlier process."""
+        if training.tree is not None:
+            self._counted = _totals(training)
+            training.tree.take_splits()
+
+    def batch(
+        self, topic: str, records: Sequence[Record], outcome: Outcome, seconds: float
+    ) -> None:
+        """Count one batch."""
+        metrics = self._metrics
+        metrics.events_consumed.labels(topic).inc(len(records))
+        metrics.tombstones.inc(outcome.tombstones)
+        stamp = (records[-1].timestamp_ms or 0) if records else 0
+        if stamp > 0:
+            self._last_timestamp = stamp / 1000
+            metrics.last_event_timestamp.set(self._last_timestamp)
+        if outcome.learned:
+            self._learned_since_tick += outcome.learned
+            metrics.events_learned.labels(self._model).inc(outcome.learned)
+            metrics.learn_duration.observe(seconds)
+        if outcome.times:
+            ages = time.time() - np.array(outcome.times)
+            metrics.event_to_learned.observe_many(np.maximum(ages, 0.0))
+
+    def rejected(self, aside: SetAside, *, kept: bool) -> None:
+        """Count and log a record that was not learned."""
+        record, reason = aside.record, aside.reason
+        self._metrics.events_rejected.labels(reason.label).inc()
+        if kept:
+            self._metrics.dead_letters.labels(reason.label).inc()
+        if self._seldom.due(reason.label):
+            log.warning(
+                "record rejected",
+                topic=record.topic,
+                partition=record.partition,
+                offset=record.offset,
+                id=aside.id,
+                reason=reason.label,
+                message=str(reason.error),
+            )
+
+    def tick(self, source: Source, training: Training) -> None:
+        """Once a second: lag, rate, and how the tree stands."""
+        now = time.monotonic()
+        passed = now - self._last_tick
+        if passed < EVERY_SECONDS:
+            return
+        rate = self._learned_since_tick / passed
+        self._metrics.events_per_second.labels(self._model).set(rate)
+        self._last_tick, self._learned_since_tick = now, 0
+        self._lag(source)
+        if training.tree is not None:
+            self._tree(training)
+
+    def _lag(self, source: Source) -> None:
+        waiting = source.lag()
+        for partition, count in waiting.items():
+            self._metrics.consumer_lag_records.labels(source.topic, str(partition)).set(count)
+        behind = self._last_timestamp is not None and any(waiting.values())
+        age = time.time() - (self._last_timestamp or 0.0) if behind else 0.0
+        self._metrics.consumer_lag_seconds.set(max(0.0, age))
+        self._metrics.offset_resets.labels(source.topic).inc(source.resets - self._resets)
+        self._resets = source.resets
+
+    def _tree(self, training: Training) -> None:
+        metrics, model, tree = self._metrics, self._model, training.tree
+        assert tree is not None
+        shape = tree.shape()
+        metrics.tree_nodes.labels(model, "split").set(shape.nodes - shape.leaves)
+        metrics.tree_nodes.labels(model, "active_leaf").set(shape.active_leaves)
+        metrics.tree_nodes.labels(model, "inactive_leaf").set(shape.leaves - shape.active_leaves)
+        metrics.tree_depth.labels(model).set(shape.depth)
+        metrics.model_memory.labels(model).set(tree.memory_bytes())
+        scores = training.evaluation.scores()
+        window = str(training.evaluation.window)
+        for name, accuracy, kappa in (
+            ("all", scores.accuracy, scores.kappa),
+            (window, scores.window_accuracy, scores.window_kappa),
+        ):
+            metrics.prequential_accuracy.labels(model, name).set(_number(accuracy))
+            metrics.prequential_kappa.labels(model, name).set(_number(kappa))
+        totals = _totals(training)
+        for name, total in totals.items():
+            grown = total - self._counted.get(name, 0)
+            if name == "attribute_evaluations":
+                metrics.attribute_evaluations.labels(model).inc(grown)
+            else:
+                metrics.split_attempts.labels(model, name).inc(grown)
+        self._counted = totals
+        for split in tree.take_splits():
+            if split.delay >= 0:
+                metrics.split_delay.labels(model, split.kind).observe(split.delay)
+
+
+def _totals(training: Training) -> dict[str, int]:
+    assert training.tree is not None
+    counters = training.tree.counters()
+    return {
+        "split": counters.splits_bound,
+        "tie_split": counters.splits_tie,
+        "no_split": counters.no_split,
+        "attribute_evaluations": counters.attribute_evaluations,
+    }
+
+
+def _number(score: float | None) -> float:
+    return math.nan if score is None else score

@@ -1,0 +1,54 @@
+"""Streaming decision trees: a pure core without clock, log, environment, thread or file.
+
+The public face; everything else is a detail.
+"""
+
+from __future__ import annotations
+
+from learner.batch import Batch, dense_batch
+from learner.encoder import Encoder
+from learner.errors import (
+    BadValue,
+    EncodeError,
+    LearnerError,
+    ParamsError,
+    SchemaError,
+    SnapshotError,
+    SnapshotVersion,
+    UnknownLabel,
+    UnknownNode,
+)
+from learner.params import TreeParams
+from learner.schema import Feature, Kind, Schema, Value
+from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
+from learner.streaming_tree import SplitRecord, StreamingTree
+from learner.variants import VARIANTS, Variant
+
+__all__ = [
+    "VARIANTS",
+    "BadValue",
+    "Batch",
+    "Counters",
+    "EncodeError",
+    "Encoder",
+    "Feature",
+    "Kind",
+    "LearnerError",
+    "NodeView",
+    "ParamsError",
+    "Schema",
+    "SchemaError",
+    "Shape",
+    "Snapshot",
+    "SnapshotError",
+    "SnapshotVersion",
+    "SplitRecord",
+    "Step",
+    "StreamingTree",
+    "TreeParams",
+    "UnknownLabel",
+    "UnknownNode",
+    "Value",
+    "Variant",
+    "dense_batch",
+]

@@ -1,0 +1,279 @@
+"""Records to rows of numbers; owns the codes of nominal values, tokens and classes.
+
+Codes are given in the order of appearance, so the same events give the same codes whatever the
+batch sizes. A frozen copy, held by a snapshot, gives no new ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from learner.batch import Batch, Codes, Floats, sparse_rows
+from learner.errors import BadValue
+from learner.schema import Feature, Kind, Schema, Value, kind_of
+
+UNKNOWN = -1
+
+
+class Encoder:
+    """The memory of names and values behind a tree.
+
+    >>> encoder = Encoder(Schema.infer([{"age": 41, "car": "c7"}]))
+    >>> encoder.encode_records([{"age": 30, "car": "c1"}, {"car": "c7"}]).nominal.ravel().tolist()
+    [0, 1]
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        growing: bool = False,
+        max_values: int = 10_000,
+        max_classes: int = 1_000,
+    ) -> None:
+        self.growing = growing
+        self.max_values = max_values
+        self.max_classes = max_classes
+        self.rejected_values = 0  # infinite numbers, taken as missing
+        self.overflowed_values = 0  # nominal values and tokens beyond max_values
+        self._learning = True
+        self._features: list[tuple[str, Kind]] = []
+        self._names: set[str] = set()
+        self._codes: list[dict[Value, int]] = []  # nominal value -> code; token -> token column
+        self._token_feature: list[int] = []  # token column -> feature position
+        self._classes: dict[Value, int] = {label: k for k, label in enumerate(schema.classes)}
+        for feature in schema.features:
+            self._add(feature)
+
+    def _add(self, feature: Feature) -> None:
+        position = len(self._features)
+        self._features.append((feature.name, feature.kind))
+        self._names.add(feature.name)
+        self._codes.append({})
+        for value in feature.values:
+            self._new_code(position, value)
+
+    def _new_code(self, position: int, value: Value) -> int:
+        codes = self._codes[position]
+        if not self._learning or value != value:  # NaN is no value
+            return UNKNOWN
+        if len(codes) >= self.max_values:
+            self.overflowed_values += 1
+            return UNKNOWN
+        if self._features[position][1] == Kind.SPARSE:
+            codes[value] = len(self._token_feature)
+            self._token_feature.append(position)
+        else:
+            codes[value] = len(codes)
+        return codes[value]
+
+    def restore_token(self, position: int, token: Value) -> None:
+        """Give a token the next column, as it had it in the model that is being read."""
+        self._new_code(position, token)
+
+    @property
+    def schema(self) -> Schema:
+        """Features with the values, and the classes, known by now."""
+        features = tuple(
+            Feature(name, kind, tuple(codes))
+            for (name, kind), codes in zip(self._features, self._codes, strict=True)
+        )
+        return Schema(features, self.classes)
+
+    @property
+    def classes(self) -> tuple[Value, ...]:
+        """The class labels; a label's place is its code."""
+        return tuple(self._classes)
+
+    @property
+    def tokens(self) -> tuple[tuple[int, Value], ...]:
+        """For each token column its feature's position and the token."""
+        named: list[tuple[int, Value]] = [(0, "")] * len(self._token_feature)
+        for position, codes in enumerate(self._codes):
+            if self._features[position][1] == Kind.SPARSE:
+                for token, column in codes.items():
+                    named[column] = (position, token)
+        return tuple(named)
+
+    @property
+    def token_count(self) -> int:
+        """Number of token columns."""
+        return len(self._token_feature)
+
+    @property
+    def feature_count(self) -> int:
+        """Number of features."""
+        return len(self._features)
+
+    def value_counts(self) -> list[int]:
+        """Number of codes of each nominal feature, in schema order."""
+        pairs = zip(self._features, self._codes, strict=True)
+        return [len(codes) for (_, kind), codes in pairs if kind == Kind.NOMINAL]
+
+    def value_name(self, position: int, code: int) -> Value:
+        """The nominal value with this code."""
+        return next(islice(self._codes[position], code, None))
+
+    def feature_name(self, position: int) -> str:
+        """The name of a feature."""
+        return self._features[position][0]
+
+    def positions(self, kind: Kind) -> list[int]:
+        """Positions of the features of one kind."""
+        return [i for i, (_, of) in enumerate(self._features) if of == kind]
+
+    def admit(self, record: Mapping[str, object]) -> bool:
+        """Add the features of a record that have no column yet; True if there were any.
+
+        Only an encoder that is ``growing`` admits; a value that says nothing (null) waits.
+        """
+        if not (self.growing and self._learning):
+            return False
+        grown = False
+        for name, value in record.items():
+            kind = None if name in self._names or not name else kind_of(value)
+            if kind is not None:
+                self._add(Feature(name, kind))
+                grown = True
+        return grown
+
+    def encode_labels(self, labels: Sequence[Value]) -> Codes:
+        """Class codes; -1 for a label that is refused because ``max_classes`` are known."""
+        classes = self._classes
+        found = [classes.get(label, UNKNOWN) for label in labels]
+        if UNKNOWN in found and self._learning:
+            for row, label in enumerate(labels):
+                if label not in classes and len(classes) < self.max_classes:
+                    classes[label] = len(classes)
+                found[row] = classes.get(label, UNKNOWN)
+        return np.array(found, np.int32)
+
+    def encode_records(self, records: Sequence[Mapping[str, object]]) -> Batch:
+        """A batch from mappings; absent and null features are missing. Types are checked."""
+        names = self._features
+        rows = []
+        for record in records:
+            row = [record.get(name) for name, _ in names]
+            for (name, kind), value in zip(names, row, strict=True):
+                check_value(name, kind, value)
+            rows.append(row)
+        return self.encode(rows)
+
+    def encode(self, rows: Sequence[Sequence[Any]]) -> Batch:
+        """A batch from rows in schema order whose types are right already; None = missing."""
+        columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * len(self._features)
+        numeric: list[Floats] = []
+        nominal: list[Codes] = []
+        present: list[list[int]] = []
+        for position, (_, kind) in enumerate(self._features):
+            column = columns[position]
+            if kind == Kind.NUMERIC:
+                numeric.append(self._numbers(column))
+            elif kind == Kind.NOMINAL:
+                nominal.append(self._nominal(position, column))
+            else:
+                present = present or [[] for _ in rows]
+                self._mark_tokens(position, column, present)
+        count = len(rows)
+        start, index = (
+            sparse_rows(present)
+            if present
+            else (np.zeros(count + 1, np.int64), np.zeros(0, np.int32))
+        )
+        return Batch(
+            np.stack(numeric, axis=1) if numeric else np.empty((count, 0)),
+            np.stack(nominal, axis=1) if nominal else np.empty((count, 0), np.int32),
+            start,
+            index,
+        )
+
+    def _numbers(self, column: Sequence[float | None]) -> Floats:
+        try:
+            numbers = np.array(column, np.float64)
+        except OverflowError:  # an integer beyond every double is as good as infinite
+            numbers = np.array([_as_float(value) for value in column])
+        infinite = np.isinf(numbers)
+        if infinite.any():
+            self.rejected_values += int(infinite.sum())
+            numbers[infinite] = math.nan
+        return numbers
+
+    def _nominal(self, position: int, column: Sequence[Value | None]) -> Codes:
+        codes = self._codes[position]
+        found = [codes.get(value, UNKNOWN) for value in column]  # type: ignore[arg-type]
+        if UNKNOWN in found:
+            for row, value in enumerate(column):
+                if found[row] == UNKNOWN and value is not None:
+                    code = codes.get(value, UNKNOWN)
+                    found[row] = code if code != UNKNOWN else self._new_code(position, value)
+        return np.array(found, np.int32)
+
+    def _mark_tokens(self, position: int, column: Sequence[Any], present: list[list[int]]) -> None:
+        codes = self._codes[position]
+        for row, tokens in enumerate(column):
+            for token in _tokens_of(tokens):
+                code = codes.get(token, UNKNOWN)
+                if code == UNKNOWN:
+                    code = self._new_code(position, token)
+                if code != UNKNOWN:
+                    present[row].append(code)
+
+    def copy(self, *, frozen: bool = False) -> Encoder:
+        """An independent copy; a frozen one gives no new codes."""
+        twin = Encoder(
+            Schema(()),
+            growing=self.growing,
+            max_values=self.max_values,
+            max_classes=self.max_classes,
+        )
+        twin.rejected_values = self.rejected_values
+        twin.overflowed_values = self.overflowed_values
+        twin._learning = self._learning and not frozen
+        twin._features = list(self._features)
+        twin._names = set(self._names)
+        twin._codes = [dict(codes) for codes in self._codes]
+        twin._token_feature = list(self._token_feature)
+        twin._classes = dict(self._classes)
+        return twin
+
+    def frozen(self) -> Encoder:
+        """A read-only copy: unknown values and labels become -1."""
+        return self.copy(frozen=True)
+
+
+def _as_float(value: float | None) -> float:
+    try:
+        return math.nan if value is None else float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _tokens_of(value: Any) -> Sequence[Value]:
+    if value is None:
+        return ()
+    if isinstance(value, Mapping):
+        return [token for token, held in value.items() if held]
+    return list(value)
+
+
+def check_value(name: str, kind: Kind, value: object) -> None:
+    """Raise BadValue unless the value is of the feature's kind (or missing)."""
+    if value is None:
+        return
+    if kind == Kind.NUMERIC:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise BadValue(name, value, "a number")
+    elif kind == Kind.NOMINAL:
+        if not isinstance(value, str | int | float | bool):
+            raise BadValue(name, value, "a text, a number or a truth value")
+    elif isinstance(value, Mapping):
+        return
+    elif not isinstance(value, list | tuple) or not all(
+        isinstance(token, str | int | float | bool) for token in value
+    ):
+        raise BadValue(name, value, "a list of tokens, or an object of token: true")

@@ -1,0 +1,120 @@
+"""The one decorator of all kernels, and where their machine code is kept.
+
+Numba's cache looks at the file of the cached function only, so an edit in a kernel that another
+file calls would go unseen. The cache folder is therefore named by a digest of every source file
+that holds kernels. This is the only file of ``learner`` that touches the disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+JIT_DISABLED: bool = bool(numba.config.DISABLE_JIT)
+
+
+def _sources_digest() -> str:
+    packages = Path(__file__).resolve().parents[2]
+    digest = hashlib.sha256(numba.__version__.encode())
+    for package in ("learner", "streams"):
+        for source in sorted((packages / package).rglob("*.py")):
+            digest.update(source.relative_to(packages).as_posix().encode())
+            digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _cache_folder() -> tuple[Path, bool]:
+    """The folder for machine code, and whether it is lost with the process.
+
+    Numba refuses to import a cached function when no folder is writable (a read-only container),
+    so a temporary folder takes over there.
+    """
+    named = str(numba.config.CACHE_DIR)
+    base = Path(named) if named else Path.home() / ".cache" / "livetree"
+    folder = base / f"kernels-{_sources_digest()}"
+    if _writable(folder):
+        return folder, False
+    return Path(tempfile.mkdtemp(prefix="livetree-kernels-")), True
+
+
+CACHE_FOLDER, CACHE_IS_TEMPORARY = _cache_folder()
+numba.config.CACHE_DIR = str(CACHE_FOLDER)
+
+# No fast-math: results must not depend on the width of the machine's vectors, on fused
+# multiply-add, or on NaN being assumed away (NaN means "missing" here).
+_FLAGS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+
+def kernel(function: F) -> F:
+    """Compile a kernel: cached, without the GIL, division by zero as in numpy."""
+    compiled: F = numba.njit(**_FLAGS)(function)
+    return compiled
+
+
+def inner(function: F) -> F:
+    """Compile a kernel that only kernels call.
+
+    The wrapper that takes a whole tree apart for Python costs more to compile than the kernel.
+    """
+    flags = {} if JIT_DISABLED else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    compiled: F = numba.njit(**_FLAGS, **flags)(function)
+    return compiled
+
+
+def inlined(function: F) -> F:
+    """Compile a tiny formula that must disappear into its caller's loop."""
+    compiled: F = numba.njit(forceinline=True, **_FLAGS)(function)
+    return compiled
+
+
+if JIT_DISABLED:
+
+    def bits_of(x: float) -> int:
+        """The 64 bits of a double as an integer."""
+        bits: int = struct.unpack("<q", struct.pack("<d", x))[0]
+        return bits
+
+    def float_of(bits: int) -> float:
+        """The double with these 64 bits."""
+        x: float = struct.unpack("<d", struct.pack("<q", bits))[0]
+        return x
+
+else:
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def bits_of(typingctx: Any, x: Any) -> Any:  # noqa: ARG001 (numba's calling convention)
+        """The 64 bits of a double as an integer."""
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            return builder.bitcast(args[0], ir.IntType(64))
+
+        return types.int64(types.float64), emit
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def float_of(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 (numba's calling convention)
+        """The double with these 64 bits."""
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            return builder.bitcast(args[0], ir.DoubleType())
+
+        return types.float64(types.int64), emit

@@ -1,0 +1,286 @@
+"""A model as canonical bytes: plain arrays, nothing that runs when it is read.
+
+    b"LIVETREE"  format u32  count u32
+    then for every array, in the order of the names:
+    length u16  name   length u8  dtype   dimensions u8  sizes u64 ...   raw little-endian bytes
+
+Only what the model means is written: not the room of its arrays, not the order of slots, not what
+is left in memory that nobody owns. So equal models give equal bytes, however they came about.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from learner.encoder import Encoder
+from learner.errors import LearnerError, SnapshotError, SnapshotVersion
+from learner.kernels.tree import (
+    CLASSES,
+    FREE_SLOTS,
+    LOGGED,
+    NODE,
+    NODES,
+    SLOT,
+    SLOTS,
+    TABLE,
+    TOKENS,
+    Tree,
+)
+from learner.params import TreeParams
+from learner.schema import Feature, Kind, Schema, Value
+from learner.state import (
+    FIRST_SIZES,
+    Sizes,
+    active_leaves,
+    copy_into,
+    copy_values,
+    new_tree,
+    value_starts,
+)
+
+MAGIC = b"LIVETREE"
+FORMAT = 1
+
+_NODE_FIELDS = [name for name in NODE.names or () if name != "unused"]
+
+Array = npt.NDArray[Any]
+
+
+class Model(NamedTuple):
+    """What the bytes hold."""
+
+    tree: Tree
+    sizes: Sizes
+    encoder: Encoder
+    variant: str
+    params: dict[str, Any]
+
+
+def pack_model(
+    tree: Tree, sizes: Sizes, encoder: Encoder, variant: str, params: TreeParams
+) -> bytes:
+    """The canonical bytes of a model."""
+    named = _encoder_arrays(encoder)
+    named |= _texts("model", [variant, *_tagged_params(params)])
+    return pack(named | _owned_nodes(tree) | _owned_slots(tree, sizes) | _owned_totals(tree))
+
+
+def _owned_nodes(tree: Tree) -> dict[str, Array]:
+    used, classes = int(tree.counts[NODES]), int(tree.counts[CLASSES])
+    named = {f"node.{name}": tree.node[name][:used] for name in _NODE_FIELDS}
+    active = active_leaves(tree)
+    named["node.slot"] = np.where(active, np.cumsum(active) - 1, -1).astype(np.int32)
+    named["tree.votes"] = tree.votes[:used, :classes]
+    named["tree.seen"] = tree.seen[:used, :classes]
+    return named
+
+
+def _owned_slots(tree: Tree, sizes: Sizes) -> dict[str, Array]:
+    """Observers of the active leaves, in the order of the leaves."""
+    classes, tokens = int(tree.counts[CLASSES]), int(tree.counts[TOKENS])
+    slots = tree.node["slot"][np.flatnonzero(active_leaves(tree))]
+    starts = value_starts(sizes)
+    places = [np.arange(s, s + n) for s, n in zip(starts, tree.values_seen, strict=False)]
+    kept = np.concatenate([*places, np.zeros(0, np.int64)]).astype(np.int64)
+    named = {f"slot.{name}": tree.slot[name][slots] for name in SLOT.names or ()}
+    named["tree.moments"] = tree.moments[slots][:, :classes]
+    named["tree.values"] = tree.values[slots][:, kept, :classes]
+    named["tree.tokens"] = tree.tokens[slots][:, :tokens, :classes]
+    named["tree.barred"] = tree.barred[slots]
+    named["tree.barred_tokens"] = tree.barred_tokens[slots][:, :tokens]
+    return named
+
+
+def _owned_totals(tree: Tree) -> dict[str, Array]:
+    counts = tree.counts.copy()
+    counts[SLOTS] = int(active_leaves(tree).sum())
+    counts[FREE_SLOTS] = counts[LOGGED] = 0
+    return {
+        "tree.counts": counts,
+        "tree.weight": tree.weight,
+        "tree.tables": tree.tables[: counts[TABLE]],
+        "tree.values_seen": tree.values_seen,
+    }
+
+
+def unpack_model(data: bytes) -> Model:
+    """The model in these bytes; raises SnapshotError when they are not one."""
+    try:
+        named = unpack(data)
+        encoder = _encoder_from(named)
+        variant, *tagged = _texts_from("model", named)
+        tree, sizes = _tree_from(named, encoder)
+    except (KeyError, ValueError, IndexError, struct.error, LearnerError) as error:
+        if isinstance(error, SnapshotError):
+            raise
+        raise SnapshotError(
+            f"model bytes are damaged: {error}; expected a livetree model"
+        ) from error
+    params = dict(_untagged_param(text) for text in tagged)
+    return Model(tree, sizes, encoder, variant, params)
+
+
+def _tree_from(named: dict[str, Array], encoder: Encoder) -> tuple[Tree, Sizes]:
+    counts, values_seen = named["tree.counts"], named["tree.values_seen"]
+    sizes = FIRST_SIZES._replace(
+        nodes=max(1, int(counts[NODES])),
+        slots=max(1, int(counts[SLOTS])),
+        table=max(1, int(counts[TABLE])),
+        classes=max(1, int(counts[CLASSES])),
+        numeric=named["tree.moments"].shape[3],
+        values=tuple(max(1, int(count)) for count in values_seen),
+        tokens=int(counts[TOKENS]),
+        features=encoder.feature_count,
+    )
+    tree = new_tree(sizes)
+    for name in _NODE_FIELDS:
+        copy_into(tree.node[name], named[f"node.{name}"])
+    for name in SLOT.names or ():
+        copy_into(tree.slot[name], named[f"slot.{name}"])
+    for name in Tree._fields:
+        if name != "values" and f"tree.{name}" in named:
+            copy_into(getattr(tree, name), named[f"tree.{name}"])
+    had = np.cumsum(np.concatenate([[0], values_seen]))
+    copy_values(tree.values, value_starts(sizes), named["tree.values"], had, values_seen.tolist())
+    return tree, sizes
+
+
+def _encoder_arrays(encoder: Encoder) -> dict[str, Array]:
+    schema = encoder.schema
+    named = _texts("features", [f"{feature.kind}:{feature.name}" for feature in schema.features])
+    named |= _texts("classes", [_tagged(label) for label in schema.classes])
+    for position, feature in enumerate(schema.features):
+        if feature.kind == Kind.NOMINAL:
+            named |= _texts(f"values.{position:06d}", [_tagged(v) for v in feature.values])
+    tokens = encoder.tokens
+    named |= _texts("tokens", [_tagged(token) for _, token in tokens])
+    named["tokens.feature"] = np.array([position for position, _ in tokens], np.int64)
+    named["encoder"] = np.array(
+        [
+            encoder.growing,
+            encoder.max_values,
+            encoder.max_classes,
+            encoder.rejected_values,
+            encoder.overflowed_values,
+        ],
+        np.int64,
+    )
+    return named
+
+
+def _encoder_from(named: dict[str, Array]) -> Encoder:
+    growing, max_values, max_classes, rejected, overflowed = named["encoder"].tolist()
+    features = []
+    for position, text in enumerate(_texts_from("features", named)):
+        kind, name = text.split(":", 1)
+        values: tuple[Value, ...] = ()
+        if kind == Kind.NOMINAL:
+            values = tuple(map(_untagged, _texts_from(f"values.{position:06d}", named)))
+        features.append(Feature(name, Kind(kind), values))
+    classes = tuple(map(_untagged, _texts_from("classes", named)))
+    encoder = Encoder(
+        Schema(tuple(features), classes),
+        growing=bool(growing),
+        max_values=max_values,
+        max_classes=max_classes,
+    )
+    tokens = map(_untagged, _texts_from("tokens", named))
+    for position, token in zip(named["tokens.feature"].tolist(), tokens, strict=True):
+        encoder.restore_token(position, token)
+    encoder.rejected_values, encoder.overflowed_values = rejected, overflowed
+    return encoder
+
+
+def _tagged(value: Value) -> str:
+    """A value with its type in front: s, b, i or f."""
+    if isinstance(value, bool):
+        return f"b{int(value)}"
+    if isinstance(value, int):
+        return f"i{value}"
+    return f"f{value!r}" if isinstance(value, float) else f"s{value}"
+
+
+def _untagged(text: str) -> Value:
+    tag, rest = text[:1], text[1:]
+    if tag == "b":
+        return rest == "1"
+    if tag == "i":
+        return int(rest)
+    return float(rest) if tag == "f" else rest
+
+
+def _tagged_params(params: TreeParams) -> list[str]:
+    return [f"{name}={_tagged(value)}" for name, value in dataclasses.asdict(params).items()]
+
+
+def _untagged_param(text: str) -> tuple[str, Value]:
+    name, value = text.split("=", 1)
+    return name, _untagged(value)
+
+
+def _texts(name: str, texts: Sequence[str]) -> dict[str, Array]:
+    raw = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return {
+        f"{name}.lengths": np.array([len(part) for part in raw], np.int64),
+        f"{name}.text": np.frombuffer(b"".join(raw), np.uint8),
+    }
+
+
+def _texts_from(name: str, named: dict[str, Array]) -> list[str]:
+    raw, texts, at = named[f"{name}.text"].tobytes(), [], 0
+    for length in named[f"{name}.lengths"].tolist():
+        texts.append(raw[at : at + length].decode("utf-8", "surrogatepass"))
+        at += length
+    return texts
+
+
+def pack(named: dict[str, Array]) -> bytes:
+    """Arrays by name as bytes."""
+    parts = [MAGIC, struct.pack("<II", FORMAT, len(named))]
+    for name in sorted(named):
+        array = np.ascontiguousarray(named[name])
+        dtype = array.dtype.newbyteorder("<").str.encode()
+        parts.append(struct.pack("<H", len(name.encode())) + name.encode())
+        parts.append(struct.pack("<B", len(dtype)) + dtype + struct.pack("<B", array.ndim))
+        parts.append(struct.pack(f"<{array.ndim}Q", *array.shape))
+        parts.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+    return b"".join(parts)
+
+
+def unpack(data: bytes) -> dict[str, Array]:
+    """The arrays that ``pack`` wrote."""
+    if data[: len(MAGIC)] != MAGIC:
+        raise SnapshotError(f"model bytes begin with {data[:8]!r}; expected {MAGIC!r}")
+    at = len(MAGIC)
+    version, count = struct.unpack_from("<II", data, at)
+    at += 8
+    if version != FORMAT:
+        raise SnapshotVersion(f"model format is {version}; this program reads format {FORMAT}")
+    named: dict[str, Array] = {}
+    for _ in range(count):
+        (length,) = struct.unpack_from("<H", data, at)
+        name = data[at + 2 : at + 2 + length].decode()
+        at += 2 + length
+        (length,) = struct.unpack_from("<B", data, at)
+        dtype = np.dtype(data[at + 1 : at + 1 + length].decode())
+        at += 1 + length
+        if dtype.kind not in "iuf":
+            raise SnapshotError(f"model array '{name}' is of type {dtype}; expected numbers")
+        (dimensions,) = struct.unpack_from("<B", data, at)
+        shape = struct.unpack_from(f"<{dimensions}Q", data, at + 1)
+        at += 1 + 8 * dimensions
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        if at + size > len(data):
+            raise SnapshotError(
+                f"model bytes end inside array '{name}'; expected {at + size} bytes, "
+                f"found {len(data)}"
+            )
+        named[name] = np.frombuffer(data, dtype, size // dtype.itemsize, at).reshape(shape)
+        at += size
+    return named

@@ -1,0 +1,369 @@
+"""A read-only copy of a tree: predicts, explains, walks. Safe to read from any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from learner.batch import Batch
+from learner.encoder import Encoder
+from learner.errors import UnknownNode
+from learner.kernels.predict import predict_many
+from learner.kernels.rules import MAJORITY
+from learner.kernels.tree import (
+    ATTEMPTS,
+    AUDITED_SPLITS,
+    AUDITS,
+    CLASSES,
+    CONTAINS,
+    DEACTIVATED,
+    EQUALS,
+    EVALUATIONS,
+    EVENTS,
+    LEAF,
+    MEMORY_CHECKS,
+    MULTIWAY,
+    NO_SPLIT,
+    NODES,
+    NOWHERE,
+    NUMERIC,
+    PURE_CHECKS,
+    REACTIVATED,
+    SPLITS_BOUND,
+    SPLITS_TIE,
+    Layout,
+    Tree,
+)
+from learner.params import TreeParams
+from learner.reading import KIND_NAMES, attribute, test_text
+from learner.schema import Schema, Value
+from learner.state import Sizes, active_leaves, new_scratch
+
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.int64]
+
+
+class Counters(NamedTuple):
+    """What happened since the tree began."""
+
+    events: int
+    weight: float
+    split_attempts: int
+    splits_bound: int
+    splits_tie: int
+    no_split: int
+    pure_checks: int
+    attribute_evaluations: int
+    audit_evaluations: int
+    audited_splits: int
+    leaves_deactivated: int
+    leaves_reactivated: int
+    memory_checks: int
+
+
+class Shape(NamedTuple):
+    """The size of a tree."""
+
+    nodes: int
+    leaves: int
+    active_leaves: int
+    depth: int
+
+
+class Step(NamedTuple):
+    """One test on the way to a leaf."""
+
+    node: int
+    feature: str
+    operator: str  # <= > == != in, contains, not contains, other
+    value: Any  # threshold, nominal value or token
+    observed: Any  # the record's own value, None if missing
+    branch: int  # id of the node that it leads to
+
+
+class NodeView(NamedTuple):
+    """One node, as a person reads it."""
+
+    id: int
+    parent: int | None
+    depth: int
+    branch: str  # condition that leads here: "salary <= 51200"; empty at the root
+    kind: str  # leaf, numeric, multiway, equals, contains
+    feature: str | None
+    test: str | None
+    threshold: float | None  # of a numeric test
+    values: tuple[Value, ...]  # equals: the value; contains: the token; multiway: one a child
+    children: tuple[int, ...]  # ids; the other branch of a multiway split comes last
+    weight: float  # what reached it, by its leaves' votes
+    share: float  # of the root's weight
+    distribution: dict[Value, float]
+    prediction: Value | None
+    active: bool  # a leaf that keeps statistics, or an inner node
+    n: float  # observed since it was created; at an inner node when it split
+
+
+def counters_of(tree: Tree) -> Counters:
+    """Read the counters."""
+    places = (
+        ATTEMPTS, SPLITS_BOUND, SPLITS_TIE, NO_SPLIT, PURE_CHECKS, EVALUATIONS,
+        AUDITS, AUDITED_SPLITS, DEACTIVATED, REACTIVATED, MEMORY_CHECKS,
+    )  # fmt: skip
+    counts = tree.counts
+    return Counters(int(counts[EVENTS]), float(tree.weight[0]), *(int(counts[p]) for p in places))
+
+
+def shape_of(tree: Tree) -> Shape:
+    """Count nodes and leaves, and measure the depth."""
+    nodes = tree.node[: int(tree.counts[NODES])]
+    leaves = int((nodes["kind"] == LEAF).sum())
+    return Shape(len(nodes), leaves, int(active_leaves(tree).sum()), int(nodes["depth"].max()))
+
+
+class Snapshot:
+    """A tree at one moment. Nothing in it ever changes."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        sizes: Sizes,
+        layout: Layout,
+        encoder: Encoder,
+        variant: str,
+        params: TreeParams,
+    ) -> None:
+        self._tree = tree
+        self._sizes = sizes
+        self._layout = layout
+        self._encoder = encoder
+        self._rules = params.rules(has_numeric=sizes.numeric > 0)
+        self.variant = variant
+        self.params = params
+        self.counters = counters_of(tree)
+        self.shape = shape_of(tree)
+        self.classes: tuple[Value, ...] = encoder.classes[: int(tree.counts[CLASSES])]
+        self.schema: Schema = encoder.schema
+
+    @classmethod
+    def take(
+        cls,
+        tree: Tree,
+        sizes: Sizes,
+        layout: Layout,
+        encoder: Encoder,
+        variant: str,
+        params: TreeParams,
+    ) -> Snapshot:
+        """Copy what predicting needs: all nodes, and observers only for naive Bayes leaves."""
+        used = int(tree.counts[NODES])
+        majority = params.rules(has_numeric=False).predictor == MAJORITY
+        slots = 0 if majority else len(tree.slot)
+        ends = dict.fromkeys(("node", "votes", "seen"), used)
+        ends |= dict.fromkeys(("slot", "moments", "values", "tokens"), slots)
+        ends |= {"barred": 0, "barred_tokens": 0, "free": 0, "log": 0}
+        copy = Tree(*(part[: ends.get(name)].copy() for name, part in tree._asdict().items()))
+        return cls(copy, sizes, layout, encoder.frozen(), variant, params)
+
+    @property
+    def events(self) -> int:
+        """Events learned when the snapshot was taken."""
+        return self.counters.events
+
+    @property
+    def id(self) -> str:
+        """Names the snapshot within its stream: the variant and the events learned."""
+        return f"{self.variant}-{self.events}"
+
+    def encode(self, rows: Sequence[Sequence[Any]]) -> Batch:
+        """Rows in schema order (None = missing) as a batch; nothing is remembered."""
+        return self._encoder.encode(rows)
+
+    def encode_records(self, records: Sequence[Mapping[str, object]]) -> Batch:
+        """Mappings as a batch; raises BadValue where a type is wrong."""
+        return self._encoder.encode_records(records)
+
+    def evaluate(self, batch: Batch) -> tuple[Codes, Floats, Ids]:
+        """Class codes, probabilities of all known classes, and leaf ids, in one pass."""
+        rows = batch.rows
+        codes = np.empty(rows, np.int32)
+        probabilities = np.empty((rows, len(self.classes)))
+        leaves = np.empty(rows, np.int64)
+        # Working space of its own: two threads may ask at the same time.
+        scratch = new_scratch(self._sizes, self._rules)
+        predict_many(
+            self._tree, self._layout, self._rules.predictor, self._rules.new_leaf, scratch,
+            batch, codes, probabilities, leaves,
+        )  # fmt: skip
+        return codes, probabilities, leaves
+
+    def predict(self, batch: Batch) -> Codes:
+        """Class codes; -1 when no class is known yet."""
+        return self.evaluate(batch)[0]
+
+    def probabilities(self, batch: Batch) -> Floats:
+        """Probabilities of all known classes; every row sums to 1."""
+        return self.evaluate(batch)[1]
+
+    def leaves(self, batch: Batch) -> Ids:
+        """Ids of the nodes that the rows end in."""
+        return self.evaluate(batch)[2]
+
+    def path(self, batch: Batch, row: int = 0) -> list[Step]:
+        """The tests between the root and the leaf of one row."""
+        nodes = self._tree.node
+        node = self._place_of(int(self.leaves(batch.part(row, row + 1))[0]))
+        steps = []
+        while (parent := int(nodes["parent"][node])) != NOWHERE:
+            operator, value = self._condition(node)
+            kind, column = int(nodes["kind"][parent]), int(nodes["column"][parent])
+            position, _ = attribute(self._encoder, kind, column)
+            steps.append(
+                Step(
+                    int(nodes["id"][parent]),
+                    self._encoder.feature_name(position),
+                    operator,
+                    value,
+                    self._observed(batch, row, kind, column, position),
+                    int(nodes["id"][node]),
+                )
+            )
+            node = parent
+        return steps[::-1]
+
+    def _observed(self, batch: Batch, row: int, kind: int, column: int, position: int) -> Any:
+        if kind == NUMERIC:
+            x = float(batch.numeric[row, column])
+            return None if x != x else x
+        if kind == CONTAINS:
+            start, end = batch.sparse_start[row], batch.sparse_start[row + 1]
+            return bool((batch.sparse_index[start:end] == column).any())
+        code = int(batch.nominal[row, column])
+        return None if code < 0 else self._encoder.value_name(position, code)
+
+    def _condition(self, node: int) -> tuple[str, Any]:
+        """Operator and value of the branch that leads to a node."""
+        nodes = self._tree.node
+        parent = int(nodes["parent"][node])
+        kind, column, cut = (
+            int(nodes["kind"][parent]),
+            int(nodes["column"][parent]),
+            nodes["cut"][parent],
+        )
+        position, token = attribute(self._encoder, kind, column)
+        second = node != nodes["child"][parent]
+        if kind == NUMERIC:
+            return (">" if second else "<="), float(cut)
+        if kind == EQUALS:
+            return ("!=" if second else "=="), self._encoder.value_name(position, int(cut))
+        if kind == CONTAINS:
+            return ("contains" if second else "not contains"), token
+        value = int(nodes["value"][node])
+        return ("other", None) if value < 0 else ("==", self._encoder.value_name(position, value))
+
+    def _branch(self, node: int) -> str:
+        nodes = self._tree.node
+        parent = int(nodes["parent"][node])
+        if parent == NOWHERE:
+            return ""
+        position, _ = attribute(
+            self._encoder, int(nodes["kind"][parent]), int(nodes["column"][parent])
+        )
+        operator, value = self._condition(node)
+        shown = f"{value:.6g}" if isinstance(value, float) else value
+        end = "is missing or other" if operator == "other" else f"{operator} {shown}"
+        return f"{self._encoder.feature_name(position)} {end}"
+
+    def walk(self, root: int | None = None, depth: int | None = None) -> Iterator[NodeView]:
+        """Nodes in pre-order below a node id, down to a depth (0: the node alone)."""
+        nodes = self._tree.node
+        top = 0 if root is None else self._place_of(root)
+        children = self._children()
+        weights = self._weights()
+        whole = float(weights[0].sum())
+        stack = [top]
+        while stack:
+            node = stack.pop()
+            yield self._view(node, children[node], weights[node], whole)
+            if depth is None or nodes["depth"][node] - nodes["depth"][top] < depth:
+                stack.extend(reversed(children[node]))
+
+    def _place_of(self, node_id: int) -> int:
+        found = np.flatnonzero(self._tree.node["id"] == node_id)
+        if not len(found):
+            raise UnknownNode(
+                f"node is {node_id}; this snapshot has no node of that id "
+                f"({self.shape.nodes} nodes, the root is {int(self._tree.node['id'][0])})"
+            )
+        return int(found[0])
+
+    def _children(self) -> list[list[int]]:
+        """Children of every node; values of a multiway split by code, the other branch last."""
+        nodes = self._tree.node
+        below: list[list[int]] = [[] for _ in range(self.shape.nodes)]
+        for node in range(1, self.shape.nodes):
+            below[nodes["parent"][node]].append(node)
+        for node, found in enumerate(below):
+            if nodes["kind"][node] == MULTIWAY:
+                found.sort(key=lambda child: (child == nodes["other"][node], nodes["value"][child]))
+        return below
+
+    def _weights(self) -> Floats:
+        """Votes of every node: a leaf's own, an inner node's from its leaves."""
+        nodes = self._tree.node
+        classes = len(self.classes)
+        weights: Floats = np.where((nodes["kind"] == LEAF)[:, None], self._tree.votes, 0.0)[
+            :, :classes
+        ]
+        for node in range(self.shape.nodes - 1, 0, -1):  # children come after their parents
+            weights[nodes["parent"][node]] += weights[node]
+        return weights
+
+    def _view(self, node: int, children: list[int], weights: Floats, whole: float) -> NodeView:
+        nodes = self._tree.node
+        kind, column, cut = (
+            int(nodes["kind"][node]),
+            int(nodes["column"][node]),
+            float(nodes["cut"][node]),
+        )
+        weight = float(weights.sum())
+        values: tuple[Value, ...] = ()
+        feature = test = None
+        if kind != LEAF:
+            position, token = attribute(self._encoder, kind, column)
+            feature = self._encoder.feature_name(position)
+            test = test_text(self._encoder, kind, column, cut)
+            if kind == MULTIWAY:
+                codes = [int(nodes["value"][child]) for child in children]
+                values = tuple(self._encoder.value_name(position, c) for c in codes if c >= 0)
+            elif kind == EQUALS:
+                values = (self._encoder.value_name(position, int(cut)),)
+            elif token is not None:
+                values = (token,)
+        parent = int(nodes["parent"][node])
+        return NodeView(
+            id=int(nodes["id"][node]),
+            parent=None if parent == NOWHERE else int(nodes["id"][parent]),
+            depth=int(nodes["depth"][node]),
+            branch=self._branch(node),
+            kind=KIND_NAMES.get(kind, "leaf"),
+            feature=feature,
+            test=test,
+            threshold=cut if kind == NUMERIC else None,
+            values=values,
+            children=tuple(int(nodes["id"][child]) for child in children),
+            weight=weight,
+            share=weight / whole if whole > 0.0 else float(node == 0),
+            distribution=dict(zip(self.classes, map(float, weights), strict=True)),
+            prediction=self._prediction(node, weights),
+            active=kind != LEAF or int(nodes["slot"][node]) != NOWHERE,
+            n=float(nodes["n"][node]),
+        )
+
+    def _prediction(self, node: int, weights: Floats) -> Value | None:
+        if not self.classes:
+            return None
+        best = int(weights.argmax()) if weights.any() else int(self._tree.node["majority"][node])
+        return self.classes[best]

@@ -1,0 +1,243 @@
+"""The object shell of a tree: validates, calls the kernels, grows the arrays, reports."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from learner.batch import Batch, dense_batch
+from learner.encoder import Encoder
+from learner.errors import LearnerError, ParamsError
+from learner.kernels.tree import (
+    CLASSES,
+    EVENTS,
+    LOGGED,
+    MEMORY_CHECKS,
+    NOWHERE,
+    new_leaf,
+)
+from learner.memory import enforce_memory, model_bytes
+from learner.model_bytes import pack_model, unpack_model
+from learner.reading import attribute_name, test_text
+from learner.schema import Kind
+from learner.snapshot import Counters, Shape, Snapshot, counters_of, shape_of
+from learner.state import (
+    layout_for,
+    new_scratch,
+    new_tree,
+    resized,
+    sizes_for,
+    with_room_for_a_split,
+)
+from learner.variants import VARIANTS
+
+
+class SplitRecord(NamedTuple):
+    """One structural change of the tree."""
+
+    event: int  # events learned when it happened
+    node: int  # id of the leaf that split
+    depth: int
+    kind: str  # "bound" or "tie"
+    feature: str
+    test: str
+    n: float  # weight the leaf had observed
+    merit: float
+    second_merit: float
+    bound: float
+    delay: float  # events since the test would first have passed; -1 where not audited
+
+
+class StreamingTree:
+    """A decision tree that learns one event at a time, for ever.
+
+    >>> from learner import Encoder, Schema
+    >>> tree = StreamingTree(Encoder(Schema.infer([{"x": 0.5}])), n_min=10)
+    >>> y = tree.encoder.encode_labels(["no", "yes"] * 500)
+    >>> X = tree.encoder.encode_records([{"x": 0.1}, {"x": 0.9}] * 500)
+    >>> tree.learn(X, y)
+    >>> tree.shape()
+    Shape(nodes=3, leaves=2, active_leaves=2, depth=1)
+    """
+
+    def __init__(self, encoder: Encoder, variant: str = "vfdt", **params: Any) -> None:
+        if variant not in VARIANTS:
+            known = ", ".join(VARIANTS)
+            raise ParamsError([f"variant is {variant!r}; expected one of {known}"])
+        self.encoder = encoder
+        self.variant = variant
+        self.params = VARIANTS[variant].params.from_mapping(params)
+        self._sizes = sizes_for(encoder)
+        self._tree = new_tree(self._sizes)
+        self._splits: list[SplitRecord] = []
+        self._fit()
+        self._tree.counts[CLASSES] = len(encoder.classes)
+        new_leaf(self._tree, NOWHERE, self._rules.audit_fraction)
+
+    def _fit(self) -> None:
+        """Arrays and working space for all that the encoder knows, and for one more split."""
+        sizes = sizes_for(self.encoder, self._sizes)
+        sizes = with_room_for_a_split(sizes, self._tree)
+        if sizes != self._sizes:
+            self._tree = resized(self._tree, self._sizes, sizes)
+            self._sizes = sizes
+        self._layout = layout_for(self.encoder, sizes)
+        self._tokens_placed = self.encoder.token_count
+        self._rules = self.params.rules(has_numeric=sizes.numeric > 0)
+        self._scratch = new_scratch(sizes, self._rules)
+
+    def learn(
+        self,
+        X: Batch | npt.ArrayLike,  # noqa: N803 (the usual name of a data matrix)
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        predicted: npt.NDArray[np.int32] | None = None,
+    ) -> None:
+        """Learn events in their order.
+
+        Parameters
+        ----------
+        X
+            A batch from this tree's encoder, or a matrix in schema order (codes for nominal).
+        y
+            Class codes from this tree's encoder.
+        w
+            Weights above 0; None means that every event weighs 1.
+        predicted
+            If given, takes the class code predicted before each event is learned.
+        """
+        batch, codes, weights = self._checked(X, y, w)
+        out = np.empty(0, np.int32) if predicted is None else predicted
+        if predicted is not None and (predicted.dtype != np.int32 or len(predicted) != len(codes)):
+            raise LearnerError(
+                f"predicted is {predicted.dtype}[{len(predicted)}]; expected int32[{len(codes)}]"
+            )
+        if (
+            sizes_for(self.encoder, self._sizes) != self._sizes
+            or self.encoder.token_count != self._tokens_placed
+        ):
+            self._fit()
+        learn_many = VARIANTS[self.variant].learn_many
+        row = 0
+        while row < len(codes):
+            row = learn_many(
+                self._tree, self._layout, self._rules, self._scratch,
+                batch, codes, weights, row, out,
+            )  # fmt: skip
+            self._drain_log()
+            if self._memory_check_is_due():
+                enforce_memory(self._tree, self._layout, self._rules)
+            if row < len(codes):
+                self._fit()
+
+    def _memory_check_is_due(self) -> bool:
+        events, every = int(self._tree.counts[EVENTS]), self._rules.memory_check_every
+        checked = int(self._tree.counts[MEMORY_CHECKS])
+        return self._rules.max_memory_bytes > 0 and events // every > checked
+
+    def _checked(
+        self,
+        X: Batch | npt.ArrayLike,  # noqa: N803
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+    ) -> tuple[Batch, npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+        batch = X if isinstance(X, Batch) else dense_batch(self.encoder.schema, X)
+        batch = Batch(*(np.ascontiguousarray(part) for part in batch))
+        codes = np.ascontiguousarray(y, np.int32)
+        weights = np.empty(0) if w is None else np.ascontiguousarray(w, np.float64)
+        check_batch(self.encoder, batch)
+        if len(codes) != batch.rows:
+            raise LearnerError(f"y has {len(codes)} entries; expected {batch.rows}, one a row")
+        classes = len(self.encoder.classes)
+        if len(codes) and not 0 <= codes.min() <= codes.max() < classes:
+            wrong = codes.min() if codes.min() < 0 else codes.max()
+            raise LearnerError(f"y holds the class code {wrong}; expected 0 to {classes - 1}")
+        if w is not None:
+            if len(weights) != len(codes):
+                raise LearnerError(f"w has {len(weights)} entries; expected {len(codes)}")
+            if not (np.isfinite(weights) & (weights > 0)).all():
+                wrong = weights[~(np.isfinite(weights) & (weights > 0))][0]
+                raise LearnerError(f"w holds {wrong}; expected finite weights above 0")
+        return batch, codes, weights
+
+    def _drain_log(self) -> None:
+        counts, log = self._tree.counts, self._tree.log
+        for line in log[: counts[LOGGED]].tolist():
+            event, node, depth, tie, kind, column, cut, n, merit, second, bound, delay = line
+            feature = attribute_name(self.encoder, int(kind), int(column))
+            test = test_text(self.encoder, int(kind), int(column), cut)
+            self._splits.append(
+                SplitRecord(
+                    int(event), int(node), int(depth), "tie" if tie else "bound",
+                    feature, test, n, merit, second, bound, delay,
+                )
+            )  # fmt: skip
+        counts[LOGGED] = 0
+
+    def take_splits(self) -> list[SplitRecord]:
+        """Structural changes since the last call."""
+        splits, self._splits = self._splits, []
+        return splits
+
+    def counters(self) -> Counters:
+        """What happened since the tree began."""
+        return counters_of(self._tree)
+
+    def shape(self) -> Shape:
+        """Nodes, leaves and depth, counted from the tree."""
+        return shape_of(self._tree)
+
+    def memory_bytes(self) -> int:
+        """Bytes of the model by the byte model of the memory bound."""
+        return model_bytes(self._tree, self._layout)
+
+    def snapshot(self) -> Snapshot:
+        """A read-only copy that predicts; it does not move when the tree learns on."""
+        return Snapshot.take(
+            self._tree, self._sizes, self._layout, self.encoder, self.variant, self.params
+        )
+
+    def to_bytes(self) -> bytes:
+        """The whole model with its encoder; equal models give equal bytes."""
+        return pack_model(self._tree, self._sizes, self.encoder, self.variant, self.params)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> StreamingTree:
+        """The tree that ``to_bytes`` wrote; it goes on as if it had never stopped."""
+        model = unpack_model(data)
+        tree = cls(model.encoder, model.variant, **model.params)
+        tree._tree, tree._sizes = model.tree, model.sizes
+        tree._fit()
+        return tree
+
+    def hash(self) -> str:
+        """One name for the exact state: SHA-256 of the canonical bytes."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+
+def check_batch(encoder: Encoder, batch: Batch) -> None:
+    """Raise unless the batch has this encoder's columns and codes."""
+    expected = len(encoder.positions(Kind.NUMERIC)), len(encoder.positions(Kind.NOMINAL))
+    found = batch.numeric.shape[1], batch.nominal.shape[1]
+    if found != expected:
+        raise LearnerError(
+            f"the batch has {found[0]} numeric and {found[1]} nominal columns; "
+            f"expected {expected[0]} and {expected[1]}, as its encoder has"
+        )
+    if batch.rows and found[1]:
+        for a, count in enumerate(encoder.value_counts()):
+            highest = batch.nominal[:, a].max()
+            if highest >= count:
+                name = encoder.schema.features[encoder.positions(Kind.NOMINAL)[a]].name
+                raise LearnerError(
+                    f"feature '{name}' holds the value code {highest}; "
+                    f"its encoder knows {count} values"
+                )
+    if len(batch.sparse_index) and batch.sparse_index.max() >= encoder.token_count:
+        raise LearnerError(
+            f"the batch holds the token column {batch.sparse_index.max()}; "
+            f"its encoder knows {encoder.token_count} tokens"
+        )

@@ -1,0 +1,326 @@
+"""VFDT: a leaf splits when enough events have shown which attribute is best.
+
+Paper
+    [DH00] P. Domingos, G. Hulten: Mining High-Speed Data Streams. KDD 2000.
+Idea
+    A leaf collects counts n_ijk. Every n_min events it compares the gains of its two best
+    attributes; when they differ by more than the Hoeffding bound, the better one is with
+    probability 1 - delta the one that infinitely many events would choose, and the leaf splits.
+Differs from VFDT
+    Nothing: this is the root of the family.
+Symbols
+    n_min, delta, tau as in the paper; X_a, X_b the best and second best candidate; G their gains;
+    epsilon the Hoeffding bound; X_0 the null split; votes = prior + counts, for prediction only.
+Departures
+    - "n mod n_min" becomes "n - n_last >= n_min", since weights need not be integers.
+    - A tie splits only on a gain above g_min: without it a tie may split on nothing at all.
+    - Numeric attributes, missing and unseen values, weights, bounded memory, naive Bayes leaves:
+      the paper leaves them open; see docs/variants/vfdt.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from learner.batch import Batch
+from learner.kernels.jit import inner, kernel
+from learner.kernels.leaves import bayes_scores, best_of, uses_bayes
+from learner.kernels.numeric.gaussian import observe_with_gaps
+from learner.kernels.ranking import bar_poor, evaluate, is_pure, split_test
+from learner.kernels.rules import (
+    ADAPTIVE,
+    BEST,
+    BEST_COLUMN,
+    BEST_CUT,
+    BEST_KIND,
+    BY_TIE,
+    EPSILON,
+    EVALUATED,
+    MAJORITY,
+    NO_SPLIT_YET,
+    SECOND,
+    Rules,
+    Scratch,
+)
+from learner.kernels.splitting import counted, install_split, lost_child
+from learner.kernels.tree import (
+    ATTEMPTS,
+    AUDITED_SPLITS,
+    AUDITS,
+    CLASSES,
+    EQUALS,
+    EVALUATIONS,
+    EVENTS,
+    HIGH,
+    LEAF,
+    LOG_BOUND,
+    LOG_COLUMN,
+    LOG_CUT,
+    LOG_DELAY,
+    LOG_DEPTH,
+    LOG_EVENT,
+    LOG_KIND,
+    LOG_MERIT,
+    LOG_N,
+    LOG_NODE,
+    LOG_SECOND,
+    LOG_TIE,
+    LOGGED,
+    LOW,
+    M2,
+    MEAN,
+    MULTIWAY,
+    NO_SPLIT,
+    NODES,
+    NOWHERE,
+    NUMERIC,
+    PURE_CHECKS,
+    SLOTS,
+    SPLITS_BOUND,
+    SPLITS_TIE,
+    TABLE,
+    TOKENS,
+    Layout,
+    Tree,
+    heavier_branch,
+    holds_token,
+)
+
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+
+@kernel
+def learn_many(
+    tree: Tree,
+    layout: Layout,
+    rules: Rules,
+    scratch: Scratch,
+    batch: Batch,
+    y: Codes,
+    weights: Floats,
+    start: int,
+    predicted: Codes,
+) -> int:
+    """Learn rows from ``start`` on, one at a time; returns the row to go on with.
+
+    It stops early before a row that might not fit, and after one that makes a memory check due.
+
+    [DH00] Table 1. ``weights`` is empty when every event weighs 1; ``predicted`` is empty, or
+    takes the class predicted before each event is learned.
+    """
+    node_of, votes, seen = tree.node, tree.votes, tree.seen
+    moments, values, tokens = tree.moments, tree.values, tree.tokens
+    numeric, nominal = batch.numeric, batch.nominal
+    counts, values_seen, value_start = tree.counts, tree.values_seen, layout.value_start
+    columns, nominals = numeric.shape[1], nominal.shape[1]
+    unit, predicts = len(weights) == 0, len(predicted) > 0
+    checked = -1
+    for row in range(start, len(y)):
+        if counts[NODES] != checked:
+            if not has_room(tree, len(scratch.branch_counts)):
+                return row
+            checked = counts[NODES]
+        weight = 1.0 if unit else weights[row]
+        k = np.int64(y[row])
+        # Sort the example into a leaf.
+        node = np.int64(0)
+        at = node_of[0]
+        while at.kind != LEAF:
+            if at.kind == NUMERIC:
+                x = numeric[row, at.column]
+                if x <= at.cut:
+                    node = np.int64(at.child)
+                elif x > at.cut:
+                    node = np.int64(at.child + 1)
+                else:
+                    node = heavier_branch(tree, node)
+            elif at.kind == MULTIWAY:
+                value = np.int64(nominal[row, at.column])
+                parent = node
+                node = np.int64(NOWHERE)
+                if 0 <= value < at.table_length:
+                    node = np.int64(tree.tables[at.table_start + value])
+                if node == NOWHERE:
+                    node = lost_child(tree, layout, rules, parent, value)
+            elif at.kind == EQUALS:
+                node = np.int64(at.child) + (0 if nominal[row, at.column] == int(at.cut) else 1)
+            else:
+                node = np.int64(at.child) + int(holds_token(batch, row, at.column))
+            at = node_of[node]
+            at.routed += weight
+        # Test, then train. Calls cost more than the work of an event, so the common case has none.
+        if rules.predictor == MAJORITY:
+            if predicts:
+                predicted[row] = at.majority if counts[CLASSES] > 0 else -1
+        elif predicts or rules.predictor == ADAPTIVE:
+            predict_first(tree, layout, rules, scratch, batch, row, node, k, weight, predicted)
+        # Count it: n_k, then n_ijk.
+        if k >= counts[CLASSES]:
+            counts[CLASSES] = k + 1
+        counts[EVENTS] += 1
+        tree.weight[0] += weight
+        at.n += weight
+        at.squares += weight * weight
+        votes[node, k] += weight
+        lead = votes[node, at.majority]
+        if votes[node, k] > lead or (votes[node, k] == lead and k < at.majority):
+            at.majority = k
+        class_weight = seen[node, k] + weight
+        seen[node, k] = class_weight
+        for a in range(nominals):
+            code = nominal[row, a] + 1
+            values_seen[a] = code if code > values_seen[a] else values_seen[a]
+        for place in range(batch.sparse_start[row], batch.sparse_start[row + 1]):
+            counts[TOKENS] = max(counts[TOKENS], batch.sparse_index[place] + 1)
+        slot = np.int64(at.slot)
+        if slot != NOWHERE:
+            whole = tree.slot[slot].gaps == 0
+            for j in range(columns):
+                whole &= numeric[row, j] == numeric[row, j]
+            if whole:
+                share = weight / class_weight
+                for j in range(columns):
+                    x = numeric[row, j]
+                    mean = moments[slot, k, MEAN, j]
+                    delta = x - mean
+                    mean += delta * share
+                    low, high = moments[slot, k, LOW, j], moments[slot, k, HIGH, j]
+                    moments[slot, k, MEAN, j] = mean
+                    moments[slot, k, M2, j] += weight * delta * (x - mean)
+                    moments[slot, k, LOW, j] = x if x < low else low
+                    moments[slot, k, HIGH, j] = x if x > high else high
+            else:
+                observe_with_gaps(tree, slot, k, weight, class_weight, numeric, row)
+            for a in range(nominals):
+                code = nominal[row, a]
+                if code >= 0:
+                    values[slot, value_start[a] + code, k] += weight
+            for place in range(batch.sparse_start[row], batch.sparse_start[row + 1]):
+                tokens[slot, batch.sparse_index[place], k] += weight
+            # Every n_min, see whether the two best attributes are far enough apart.
+            due = at.n - at.n_last >= rules.n_min
+            watch = tree.slot[slot]
+            audits = False
+            if watch.audited != 0:
+                watch.audit_count += 1
+                audits = watch.audit_first < 0.0 and watch.audit_count % rules.audit_step == 0
+            if due or audits:
+                consider(tree, layout, rules, scratch, node, due, audits)
+        if rules.max_memory_bytes > 0 and counts[EVENTS] % rules.memory_check_every == 0:
+            return row + 1
+    return len(y)
+
+
+@inner
+def has_room(tree: Tree, widest: int) -> bool:
+    """Whether one more event fits whatever it causes: a lost child, a split, their records."""
+    counts, more = tree.counts, widest + 1
+    return bool(
+        counts[NODES] + more <= len(tree.node)
+        and counts[SLOTS] + more <= len(tree.slot)
+        and counts[TABLE] + 3 * more <= len(tree.tables)
+        and counts[LOGGED] < len(tree.log)
+    )
+
+
+@inner
+def predict_first(
+    tree: Tree,
+    layout: Layout,
+    rules: Rules,
+    scratch: Scratch,
+    batch: Batch,
+    row: int,
+    node: int,
+    k: int,
+    weight: float,
+    predicted: Codes,
+) -> None:
+    """The answer of a leaf that may use naive Bayes, to an event that it has not learned yet.
+
+    An adaptive leaf scores both of its predictors here.
+    """
+    classes = tree.counts[CLASSES]
+    by_bayes = uses_bayes(tree, rules.predictor, node)
+    answer = tree.node[node].majority if classes > 0 else -1
+    adapts = (
+        rules.predictor == ADAPTIVE and tree.node[node].slot != NOWHERE and tree.node[node].n > 0.0
+    )
+    if adapts or (by_bayes and len(predicted) > 0):
+        bayes_scores(tree, layout, scratch, batch, row, node)
+        bayes = best_of(scratch.classes[1], classes)
+        if adapts:
+            tree.node[node].mc_right += weight if answer == k else 0.0
+            tree.node[node].nb_right += weight if bayes == k else 0.0
+        if by_bayes:
+            answer = bayes
+    if len(predicted) > 0:
+        predicted[row] = answer
+
+
+@inner
+def consider(
+    tree: Tree,
+    layout: Layout,
+    rules: Rules,
+    scratch: Scratch,
+    node: int,
+    due: bool,
+    audits: bool,
+) -> None:
+    """Split the leaf if X_a beats X_b, and beats it by enough.   [DH00] Table 1, the inner if.
+
+    The split-delay audit asks in between, and remembers the first n at which the test passes; the
+    tree does not notice.
+    """
+    at, counts = tree.node[node], tree.counts
+    if due:
+        at.n_last = at.n
+    if is_pure(counted(tree, rules, node)):
+        counts[PURE_CHECKS] += due
+        return
+    evaluate(tree, layout, rules, scratch, node)
+    outcome = split_test(tree, rules, scratch, node)
+    if audits:
+        counts[AUDITS] += 1
+        if outcome != NO_SPLIT_YET:
+            tree.slot[at.slot].audit_first = at.n
+    if not due:
+        return
+    counts[ATTEMPTS] += 1
+    counts[EVALUATIONS] += int(scratch.ranking[EVALUATED])
+    if outcome == NO_SPLIT_YET:
+        counts[NO_SPLIT] += 1
+        if rules.remove_poor:
+            bar_poor(tree, layout, scratch, at.slot)
+        return
+    counts[SPLITS_TIE if outcome == BY_TIE else SPLITS_BOUND] += 1
+    log_split(tree, scratch, node, outcome)
+    install_split(tree, layout, rules, scratch, node)
+
+
+@inner
+def log_split(tree: Tree, scratch: Scratch, node: int, outcome: int) -> None:
+    """One line for the record of structural changes."""
+    counts = tree.counts
+    line = tree.log[counts[LOGGED]]
+    counts[LOGGED] += 1
+    slot = tree.node[node].slot
+    line[LOG_EVENT] = counts[EVENTS]
+    line[LOG_NODE] = tree.node[node].id
+    line[LOG_DEPTH] = tree.node[node].depth
+    line[LOG_TIE] = outcome == BY_TIE
+    line[LOG_KIND] = scratch.ranking[BEST_KIND]
+    line[LOG_COLUMN] = scratch.ranking[BEST_COLUMN]
+    line[LOG_CUT] = scratch.ranking[BEST_CUT]
+    line[LOG_N] = tree.node[node].n
+    line[LOG_MERIT] = scratch.ranking[BEST]
+    line[LOG_SECOND] = scratch.ranking[SECOND]
+    line[LOG_BOUND] = scratch.ranking[EPSILON]
+    line[LOG_DELAY] = -1.0
+    if tree.slot[slot].audited:
+        counts[AUDITED_SPLITS] += 1
+        passed = tree.slot[slot].audit_first
+        line[LOG_DELAY] = tree.node[node].n - passed if passed >= 0.0 else 0.0

@@ -1,0 +1,1 @@
+"""Tests of livetree; every name of a test is a claim."""

@@ -1,0 +1,188 @@
+"""Checkpoints: whole or not at all, the newest whole one wins, one learner at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.checkpoint import Checkpoint, CheckpointFolder, require_fit
+from app.errors import (
+    CheckpointLocked,
+    CheckpointMismatch,
+    CheckpointUnreadable,
+    CheckpointUnwritable,
+)
+
+SHAPING: dict[str, Any] = {"variant": "vfdt", "tree": {"tau": 0.05}, "schema": {"declared": None}}
+
+
+def checkpoint(events: int = 10, **changed: Any) -> Checkpoint:
+    made = Checkpoint(
+        model=bytes(range(256)) * events,
+        offsets={0: events, 12: 3},
+        topic="t",
+        identity="cluster",
+        events=events,
+        model_hash="00",
+        created_at="2026-01-01T00:00:00Z",
+        shaping=SHAPING,
+        evaluation={"events": events, "last_actual": [0, 1]},
+    )
+    return dataclasses.replace(made, **changed)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> CheckpointFolder:
+    made = CheckpointFolder(tmp_path / "checkpoints", keep=2)
+    made.acquire()
+    return made
+
+
+def test_what_is_saved_is_what_is_loaded(folder: CheckpointFolder) -> None:
+    size = folder.save(checkpoint())
+
+    assert folder.load() == checkpoint()
+    assert folder.files()[0].stat().st_size == size
+
+
+def test_equal_checkpoints_have_equal_bytes() -> None:
+    assert checkpoint().to_bytes() == checkpoint(offsets={12: 3, 0: 10}).to_bytes()
+
+
+def test_the_newest_wins_and_only_the_last_few_stay(folder: CheckpointFolder) -> None:
+    for events in (1, 2, 3):
+        folder.save(checkpoint(events))
+
+    found = folder.load()
+
+    assert found is not None
+    assert found.events == 3
+    assert len(folder.files()) == 2
+
+
+def test_an_empty_folder_holds_none(folder: CheckpointFolder) -> None:
+    assert folder.load() is None
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip a bit", "empty", "another version", "not ours"])
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
+    folder: CheckpointFolder, damage: str
+) -> None:
+    folder.save(checkpoint(1))
+    folder.save(checkpoint(2))
+    newest = folder.files()[0]
+    content = bytearray(newest.read_bytes())
+    if damage == "flip a bit":
+        content[len(content) // 2] ^= 1
+    elif damage == "another version":
+        content[8] = 99
+    replaced = {"cut": bytes(content[:-100]), "empty": b"", "not ours": b"x" * 1000}
+    newest.write_bytes(replaced.get(damage, bytes(content)))
+
+    found = folder.load()
+
+    assert found is not None
+    assert found.events == 1
+    folder.save(checkpoint(3))
+    assert folder.files()[0].name > newest.name
+
+
+@pytest.mark.parametrize("place", range(0, 3000, 97))
+def test_no_single_wrong_byte_goes_unnoticed(place: int) -> None:
+    content = bytearray(checkpoint().to_bytes())
+    content[place % len(content)] ^= 0xFF
+
+    with pytest.raises(CheckpointUnreadable):
+        Checkpoint.from_bytes(bytes(content))
+
+
+def test_checkpoints_of_which_none_is_readable_stop_the_start(folder: CheckpointFolder) -> None:
+    folder.save(checkpoint())
+    folder.files()[0].write_bytes(b"broken")
+
+    with pytest.raises(
+        CheckpointUnreadable, match=r"000000000001.checkpoint: .*; expected|cut off"
+    ):
+        folder.load()
+
+
+def test_a_crash_while_writing_leaves_the_old_one(
+    folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.save(checkpoint(1))
+
+    def crash(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", crash)
+    with pytest.raises(CheckpointUnwritable, match="No space left"):
+        folder.save(checkpoint(2))
+    monkeypatch.undo()
+
+    found = folder.load()
+    assert found is not None
+    assert found.events == 1
+    assert not list(folder.folder.glob("*.tmp"))
+
+
+def test_leftovers_of_a_crash_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "000000000009.tmp").write_bytes(b"half")
+    folder = CheckpointFolder(tmp_path)
+
+    folder.acquire()
+
+    assert folder.load() is None
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_a_second_learner_is_refused(folder: CheckpointFolder) -> None:
+    second = CheckpointFolder(folder.folder)
+    with pytest.raises(CheckpointLocked, match="in use by another learner"):
+        second.acquire()
+
+    folder.release()
+    second.acquire()
+    second.release()
+
+
+def test_a_second_process_is_refused_and_the_lock_ends_with_a_process(
+    folder: CheckpointFolder,
+) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from app.checkpoint import CheckpointFolder\n"
+        "CheckpointFolder(Path(sys.argv[1])).acquire(); os._exit(0)"
+    )
+
+    def other_process() -> str:
+        command = [sys.executable, "-c", code, str(folder.folder)]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+    assert "CheckpointLocked" in other_process()
+    folder.release()
+    assert other_process() == ""
+    folder.acquire()
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(CheckpointUnwritable, match="LIVETREE_CHECKPOINT__FOLDER"):
+        CheckpointFolder(tmp_path / "file" / "folder").acquire()
+
+
+def test_a_checkpoint_of_other_settings_is_refused_with_the_difference() -> None:
+    with pytest.raises(CheckpointMismatch) as caught:
+        require_fit(checkpoint(), {**SHAPING, "tree": {"tau": 0.1}}, "u")
+
+    said = str(caught.value)
+    assert "tree.tau is 0.1, in the checkpoint 0.05" in said
+    assert "topic is 'u', in the checkpoint 't'" in said
+
+
+def test_the_same_settings_fit() -> None:
+    require_fit(checkpoint(), SHAPING, "t")

@@ -1,0 +1,224 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.commands.assignments import parse_assignments, parse_value
+from app.commands.evaluate import parameters_of, plan
+from tests.app.conftest import Broker
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = ("demo", "serve", "produce", "evaluate", "tree")
+
+
+def livetree(*arguments: str, **environment: str) -> Any:
+    """Run a command in this process."""
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", **environment})
+
+
+@pytest.fixture(autouse=True)
+def away_from_any_dotenv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run where no .env can change the settings."""
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_help_names_every_command_and_the_exit_codes() -> None:
+    result = livetree("--help")
+
+    assert result.exit_code == 0
+    for command in COMMANDS:
+        assert command in result.output
+    assert "Exit codes" in result.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_examples_and_every_option_a_sentence(command: str) -> None:
+    result = livetree(command, "--help")
+
+    assert result.exit_code == 0
+    assert "Examples" in result.output
+    assert f"livetree {command}" in result.output
+    parameters = typer.main.get_command(app).commands[command].params  # type: ignore[attr-defined]
+    assert all(getattr(parameter, "help", None) for parameter in parameters)
+
+
+def test_the_version_is_printed() -> None:
+    result = livetree("--version")
+
+    assert result.exit_code == 0
+    assert result.output.startswith("livetree ")
+
+
+def test_nothing_asked_shows_the_help() -> None:
+    assert "evaluate" in livetree().output
+
+
+def test_help_does_not_wait_for_the_compiler() -> None:
+    script = "import app.cli, sys; sys.exit('numba' in sys.modules)"
+
+    result = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False)
+
+    assert result.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nope"],
+        ["evaluate"],
+        ["evaluate", "--stream", "sea", "--file", "x.csv"],
+        ["evaluate", "--stream", "sea", "--set", "n_min"],
+        ["evaluate", "--stream", "sea", "--set", "other.n_min=3"],
+        ["evaluate", "--stream", "sea", "--events", "0"],
+        ["evaluate", "--stream", "sea", "--run", "a:n_min=3", "--run", "a:n_min=4"],
+        ["evaluate", "--stream", "sea", "--run", ":n_min=3"],
+        ["produce"],
+        ["produce", "--file", "x.csv", "--set", "a=1"],
+        ["tree", "--url", "ftp://x"],
+    ],
+)
+def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
+    result = livetree(*arguments)
+
+    assert result.exit_code == 2
+    assert result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["evaluate", "--stream", "nope"], "error: stream is 'nope'; expected one of sea"),
+        (["evaluate", "--stream", "sea", "--option", "foo=1"], "error: stream 'sea' has no option"),
+        (["evaluate", "--stream", "sea", "--variants", "zzz"], "error: zzz: variant is 'zzz'"),
+        (["evaluate", "--file", "none.csv"], "error: file 'none.csv' does not exist"),
+        (["produce", "--stream", "nope"], "error: stream is 'nope'"),
+        (["demo", "--stream", "nope"], "error: stream is 'nope'"),
+        (["serve", "--config", "none.yaml"], "error: "),
+    ],
+)
+def test_wrong_input_ends_with_2_and_one_line(arguments: list[str], words: str) -> None:
+    result = livetree(*arguments)
+
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_all_wrong_parameters_are_listed() -> None:
+    result = livetree("evaluate", "--stream", "sea", "--set", "n_min=-1", "--set", "foo=1")
+
+    assert result.exit_code == 2
+    assert "error: vfdt: parameter 'n_min' is -1" in result.stderr
+    assert "error: vfdt: parameter 'foo' is unknown" in result.stderr
+
+
+def test_all_wrong_settings_are_listed() -> None:
+    result = livetree("serve", LIVETREE_HTTP__PORT="abc", LIVETREE_KAFKA__POLL_BATCH="0")
+
+    assert result.exit_code == 2
+    assert "LIVETREE_HTTP__PORT" in result.stderr
+    assert "LIVETREE_KAFKA__POLL_BATCH" in result.stderr
+
+
+def test_evaluate_prints_json_for_programs() -> None:
+    result = livetree(
+        "evaluate", "--stream", "sea", "--events", "3000", "--format", "json",
+        "--run", "a:n_min=100,tau=0.1", "--run", "b:variant=vfdt,leaf_predictor=nba",
+    )  # fmt: skip
+
+    assert result.exit_code == 0, result.output
+    first, second = json.loads(result.stdout)
+    assert (first["name"], second["name"]) == ("a", "b")
+    assert first["params"] == {"audit_fraction": 1.0, "n_min": 100, "tau": 0.1}
+    assert first["events"] == 3000
+    assert len(first["tree_hash"]) == 64
+
+
+def test_evaluate_prints_a_table_for_people(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("x,y\n" + "1,a\n2,b\n" * 50)
+
+    result = livetree("evaluate", "--file", str(path), "--events", "60")
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0] == "data.csv, 60 events"
+    assert "accuracy" in result.stdout
+
+
+def test_the_same_seed_grows_the_same_tree() -> None:
+    arguments = ["evaluate", "--stream", "agrawal", "--events", "2000", "--format", "json"]
+
+    def grown(*more: str) -> str:
+        return str(json.loads(livetree(*arguments, *more).stdout)[0]["tree_hash"])
+
+    assert grown("--batch", "100") == grown("--batch", "1999")
+    assert grown("--seed", "2") != grown()
+
+
+def test_parameters_of_one_variant_win_over_those_of_all() -> None:
+    assigned = parse_assignments(["n_min=100", "vfdt.n_min=50", "efdt.tau=0"])
+
+    assert parameters_of("vfdt", assigned) == {"audit_fraction": 1.0, "n_min": 50}
+    assert parameters_of("efdt", assigned) == {"audit_fraction": 1.0, "n_min": 100, "tau": 0}
+
+
+def test_runs_are_planned_in_their_order() -> None:
+    runs = plan("vfdt", {"audit_fraction": 0}, ["fast:n_min=10"])
+
+    assert [(run.name, run.variant) for run in runs] == [("vfdt", "vfdt"), ("fast", "vfdt")]
+    assert runs[1].params == {"audit_fraction": 0, "n_min": 10}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1", 1), ("0.5", 0.5), ("1e-7", 1e-7), ("true", True), ("nba", "nba"), ("", "")],
+)
+def test_values_are_read_as_json_or_taken_as_text(text: str, value: object) -> None:
+    assert parse_value(text) == value
+
+
+def test_produce_reports_what_was_delivered(broker: Broker) -> None:
+    topic = broker.topic()
+
+    result = livetree(
+        "produce", "--stream", "sea", "--events", "1500", "--topic", topic,
+        "--bootstrap-servers", broker.bootstrap_servers,
+    )  # fmt: skip
+
+    assert result.exit_code == 0, result.output
+    assert f"1,500 events delivered to topic '{topic}'" in result.stdout
+    assert "0 failed" in result.stdout
+
+
+def test_a_service_that_does_not_run_is_an_error_in_words() -> None:
+    result = livetree("tree", "--url", "http://127.0.0.1:1")
+
+    assert result.exit_code == 3
+    assert "error: no service answers at http://127.0.0.1:1" in result.stderr
+
+
+def test_a_folder_without_checkpoints_is_an_error_in_words(tmp_path: Path) -> None:
+    result = livetree("tree", "--checkpoint", str(tmp_path))
+
+    assert result.exit_code == 4
+    assert "holds no checkpoint" in result.stderr
+
+
+def test_a_taken_port_ends_the_demo_with_2() -> None:
+    from app.api.server import bind
+
+    with bind("127.0.0.1", 0) as taken:
+        result = livetree("demo", "--port", str(taken.getsockname()[1]))
+
+    assert result.exit_code == 2
+    assert "address already in use; choose another with --port" in result.stderr

@@ -1,0 +1,260 @@
+"""The loop: what it does with records, when it publishes, and how it ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from app.checkpoint import CheckpointFolder
+from app.consumer import Consumer
+from app.deadletter import NoDeadLetters, Reason
+from app.errors import CheckpointUnwritable, DeadLetterLost, SourceError, Unexpected
+from app.metrics import Metrics
+from app.serving import Serving
+from app.settings import Settings
+from app.settings_file import declared_schema
+from app.source import Record, Start
+from app.training import Training, new_tree
+from tests.app.conftest import FEATURES, events
+
+Make = Callable[..., Settings]
+
+
+class Script:
+    """A source that plays batches, then sets `done`; an exception in the script is raised."""
+
+    topic = "t"
+    resets = 0
+
+    def __init__(self, batches: Iterable[Sequence[bytes | None] | Exception]) -> None:
+        self.batches = list(batches)
+        self.done = threading.Event()
+        self.started_at: Start | None = None
+        self.committed: list[dict[int, int]] = []
+        self.closed = False
+        self.position = 0
+
+    def open(self, start: Start) -> None:
+        self.started_at = start
+        self.position = start.offsets.get(0, 0)
+
+    def poll(self, limit: int) -> list[Record]:
+        if not self.batches:
+            self.done.set()
+            return []
+        batch = self.batches.pop(0)
+        if isinstance(batch, Exception):
+            raise batch
+        assert len(batch) <= limit
+        first = self.position
+        self.position += len(batch)
+        return [Record("t", 0, first + i, None, value) for i, value in enumerate(batch)]
+
+    def positions(self) -> dict[int, int]:
+        return {0: self.position}
+
+    def identity(self) -> str | None:
+        return "script"
+
+    def lag(self) -> dict[int, int]:
+        return {0: 0}
+
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        self.committed.append(dict(offsets))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Letters:
+    """Dead letters in a list; `flush` can be told to fail."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.sent: list[tuple[Record, Reason]] = []
+        self.flushed = 0
+        self.fails = fails
+
+    def send(self, record: Record, reason: Reason) -> None:
+        self.sent.append((record, reason))
+
+    def flush(self) -> None:
+        if self.fails:
+            raise DeadLetterLost("not delivered")
+        self.flushed = len(self.sent)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class Setup:
+    """A consumer with everything round it."""
+
+    def __init__(self, settings: Settings, source: Script, letters: Any = None) -> None:
+        self.settings, self.source = settings, source
+        self.letters = letters or Letters()
+        self.serving, self.metrics = Serving(), Metrics()
+        self.folder = CheckpointFolder(settings.checkpoint.folder, settings.checkpoint.keep)
+        self.folder.acquire()
+        self.consumer = Consumer(
+            settings, source, self.letters, self.serving, self.metrics, self.folder
+        )
+        self.failed = threading.Event()
+        self.consumer.on_failure = self.failed.set
+
+    def run(self) -> None:
+        """Play the script to its end, then stop."""
+        schema = declared_schema(self.settings.schema_)
+        tree = new_tree(self.settings, schema) if schema else None
+        self.consumer.start(Training(self.settings, tree), Start())
+        while not self.source.done.wait(0.01) and self.consumer.running:
+            pass
+        assert self.consumer.stop(60)
+        self.folder.release()
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+def settings(make_settings: Make) -> Settings:
+    return make_settings(schema={"features": FEATURES}, tree={"n_min": 50})
+
+
+def test_records_are_learned_published_and_checkpointed(settings: Settings) -> None:
+    source = Script([events(400), events(300, seed=2)])
+    setup = Setup(settings, source)
+
+    setup.run()
+
+    published, kept = setup.serving.current(), setup.folder.load()
+    assert setup.consumer.failure is None
+    assert published is not None
+    assert published.snapshot.events == 700
+    assert published.offsets == {"t-0": 700}
+    assert published.accuracy is not None
+    assert kept is not None
+    assert (kept.events, kept.offsets, kept.identity) == (700, {0: 700}, "script")
+    assert source.committed == [{0: 700}]
+    assert source.closed
+    assert setup.value("livetree_events_learned_total", model="livetree") == 700
+    assert setup.value("livetree_events_consumed_total", topic="t") == 700
+    assert setup.value("livetree_checkpoints_total", outcome="written") == 1
+
+
+def test_rejected_records_count_as_consumed_and_are_put_aside(settings: Settings) -> None:
+    setup = Setup(settings, Script([[*events(10), b"broken", None], [b'{"label": null}']]))
+
+    setup.run()
+
+    kept = setup.folder.load()
+    assert kept is not None
+    assert (kept.events, kept.offsets) == (10, {0: 13})
+    assert [(r.offset, why.label) for r, why in setup.letters.sent] == [
+        (10, "not_json"),
+        (12, "bad_label"),
+    ]
+    assert setup.letters.flushed == 2
+    assert setup.value("livetree_events_rejected_total", reason="not_json") == 1
+    assert setup.value("livetree_dead_letters_total", reason="bad_label") == 1
+    assert setup.value("livetree_tombstones_skipped_total") == 1
+
+
+def test_without_dead_letters_rejected_records_are_only_counted(settings: Settings) -> None:
+    setup = Setup(settings, Script([[b"broken"]]), NoDeadLetters())
+
+    setup.run()
+
+    assert setup.value("livetree_events_rejected_total", reason="not_json") == 1
+    assert setup.value("livetree_dead_letters_total", reason="not_json") is None
+
+
+def test_no_checkpoint_passes_a_dead_letter_that_is_not_safe(settings: Settings) -> None:
+    setup = Setup(settings, Script([[*events(10), b"broken"]]), Letters(fails=True))
+
+    setup.run()
+
+    assert isinstance(setup.consumer.failure, DeadLetterLost)
+    assert setup.folder.load() is None
+    assert setup.source.committed == []
+
+
+def test_checkpoints_come_by_the_number_of_events_too(make_settings: Make) -> None:
+    settings = make_settings(
+        schema={"features": FEATURES}, checkpoint={"every_events": 100, "keep": 100}
+    )
+    source = Script([events(100, seed) for seed in range(5)])
+    setup = Setup(settings, source)
+
+    setup.run()
+
+    assert source.committed == [{0: n} for n in (100, 200, 300, 400, 500)]
+    assert len(setup.folder.files()) == 5
+
+
+def test_snapshots_come_by_the_number_of_events_too(make_settings: Make) -> None:
+    settings = make_settings(
+        schema={"features": FEATURES}, publish={"every_seconds": 3600, "every_events": 100}
+    )
+    setup = Setup(settings, Script([events(100, seed) for seed in range(5)]))
+
+    setup.run()
+
+    # One for each hundred, and the last one at the end.
+    assert setup.value("livetree_snapshots_published_total", model="livetree") == 6
+
+
+def test_nothing_is_published_before_the_first_event(settings: Settings) -> None:
+    setup = Setup(settings, Script([]))
+
+    setup.run()
+
+    assert setup.serving.current() is None
+    assert setup.folder.load() is None
+
+
+def test_events_that_wait_for_the_schema_are_read_again_after_a_restart(
+    make_settings: Make,
+) -> None:
+    setup = Setup(make_settings(), Script([events(100)]))
+
+    setup.run()
+
+    assert setup.consumer.failure is None
+    assert setup.folder.load() is None
+    assert setup.source.committed == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"), [(SourceError("gone"), SourceError), (KeyError("bug"), Unexpected)]
+)
+def test_a_loop_that_dies_says_so_and_calls_for_the_end(
+    settings: Settings, fault: Exception, expected: type[Exception]
+) -> None:
+    setup = Setup(settings, Script([events(10), fault, events(10)]))
+
+    setup.run()
+
+    assert setup.failed.is_set()
+    assert isinstance(setup.consumer.failure, expected)
+    assert not setup.consumer.running
+    assert setup.source.closed
+
+
+def test_a_disk_that_refuses_does_not_stop_learning_but_a_clean_end(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = Setup(settings, Script([events(10)]))
+
+    def refuse(*_: object) -> int:
+        raise CheckpointUnwritable("disk full")
+
+    monkeypatch.setattr(setup.folder, "save", refuse)
+    setup.run()
+
+    assert isinstance(setup.consumer.failure, CheckpointUnwritable)
+    assert setup.value("livetree_events_learned_total", model="livetree") == 10
+    assert setup.value("livetree_checkpoints_total", outcome="failed") == 1
+    assert setup.source.committed == []

@@ -1,0 +1,37 @@
+"""The broker inside the process."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer
+
+from app.embedded import EmbeddedBroker
+from app.errors import SourceError
+
+
+def test_a_topic_has_the_partitions_asked_for() -> None:
+    with EmbeddedBroker() as broker:
+        broker.create_topic("one")
+        broker.create_topic("three", 3)
+        broker.create_topic("three", 3)
+        client = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+
+        topics = client.list_topics(timeout=20).topics
+
+    assert {name: len(topic.partitions) for name, topic in topics.items()} == {"one": 1, "three": 3}
+
+
+def test_two_brokers_do_not_know_each_other() -> None:
+    with EmbeddedBroker() as one, EmbeddedBroker() as other:
+        assert one.bootstrap_servers != other.bootstrap_servers
+
+
+def test_a_broker_that_does_not_run_says_so() -> None:
+    broker = EmbeddedBroker()
+    with pytest.raises(SourceError, match="not running"):
+        _ = broker.bootstrap_servers
+    broker.start().start().close()
+    broker.close()
+
+    with pytest.raises(SourceError, match="expected start"):
+        broker.create_topic("late")

@@ -1,0 +1,218 @@
+"""Settings: where they come from, what is refused, and how it is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from app.errors import SettingsError
+from app.settings import Settings
+from app.settings_file import setting_paths, variable_of
+
+
+def problems_of(
+    environ: dict[str, str] | None = None, config_file: Path | None = None, **overrides: Any
+) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(config_file, environ=environ or {}, **overrides)
+    return caught.value.problems
+
+
+def test_defaults_alone_are_enough() -> None:
+    settings = Settings.load(environ={})
+
+    assert settings.kafka.topic == "livetree-events"
+    assert settings.dead_letter_topic() == "livetree-events.dlq"
+    assert settings.tree.n_min == 200.0
+
+
+def test_a_later_source_wins_over_an_earlier_one(tmp_path: Path) -> None:
+    file = tmp_path / "livetree.yaml"
+    file.write_text("name: one\nkafka: {topic: one, group_id: one, start: latest}\n")
+    environ = {"LIVETREE_KAFKA__TOPIC": "two", "LIVETREE_KAFKA__GROUP_ID": "two"}
+
+    settings = Settings.load(file, environ=environ, kafka={"group_id": "three", "start": None})
+
+    kafka = settings.kafka
+    assert (settings.name, kafka.start, kafka.topic, kafka.group_id) == (
+        "one",
+        "latest",
+        "two",
+        "three",
+    )
+
+
+def test_the_environment_may_name_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "livetree.yaml"
+    file.write_text("name: from-file\n")
+
+    settings = Settings.load(environ={"LIVETREE_CONFIG_FILE": str(file)})
+
+    assert settings.name == "from-file"
+
+
+def test_a_dotenv_file_is_read_with_the_processs_own_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LIVETREE_KAFKA__TOPIC", "from-environment")
+    (tmp_path / ".env").write_text("LIVETREE_NAME=from-dotenv\nLIVETREE_KAFKA__TOPIC=no\nOTHER=1\n")
+
+    settings = Settings.load()
+
+    assert (settings.name, settings.kafka.topic) == ("from-dotenv", "from-environment")
+
+
+def test_lists_and_objects_come_as_json_from_the_environment() -> None:
+    environ = {
+        "LIVETREE_SCHEMA__FEATURES": '[{"name": "age", "kind": "numeric"}]',
+        "LIVETREE_SCHEMA__CLASSES": '["a", 1, false]',
+        "LIVETREE_KAFKA__EXTRA": '{"client.rack": "r1"}',
+    }
+
+    settings = Settings.load(environ=environ)
+
+    assert settings.schema_.features is not None
+    assert settings.schema_.features[0].name == "age"
+    assert settings.schema_.classes == ["a", 1, False]
+    assert settings.kafka.client_properties()["client.rack"] == "r1"
+
+
+def test_every_problem_is_reported_at_once_with_variable_value_and_expectation(
+    tmp_path: Path,
+) -> None:
+    environ = {
+        "LIVETREE_KAFKA__POLL_BATCH": "0",
+        "LIVETREE_KAFKA__TOPC": "t",
+        "LIVETREE_TREE__DELTA": "high",
+        "LIVETREE_TREE__CRITERION": "entropy",
+        "LIVETREE_UNKNOWN": "1",
+        "LIVETREE_SCHEMA__FEATURES": "[1,",
+        "LIVETREE_SOURCE": "file",
+        "LIVETREE_VARIANT": "c45",
+    }
+
+    problems = problems_of(environ, tmp_path / "nowhere.yaml")
+
+    text = "\n".join(problems)
+    assert len(problems) == 9
+    assert "nowhere.yaml'; expected a readable file" in text
+    assert "kafka.poll_batch (LIVETREE_KAFKA__POLL_BATCH) is '0'; expected a value greater" in text
+    assert "LIVETREE_KAFKA__TOPC) is not a setting; did you mean LIVETREE_KAFKA__TOPIC?" in text
+    assert "(LIVETREE_TREE__DELTA) is 'high'; expected a valid number" in text
+    assert "(LIVETREE_TREE__CRITERION) is 'entropy'; expected 'info_gain' or 'gini'" in text
+    assert "(LIVETREE_UNKNOWN) is not a setting" in text
+    assert "(LIVETREE_SCHEMA__FEATURES) is '[1,'; expected a JSON list or object" in text
+    assert "(LIVETREE_FILE__PATH) is missing; expected the path of a file" in text
+    assert "(LIVETREE_VARIANT) is 'c45'; expected one of " in text
+
+
+def test_parameters_that_contradict_each_other_are_the_learners_to_refuse() -> None:
+    problems = problems_of(tree={"remove_poor": True, "leaf_predictor": "nba"})
+
+    assert len(problems) == 1
+    assert "'remove_poor' is true with leaf_predictor 'nba'" in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("- 1\n", "expected keys and values"),
+        ("a: [\n", "expected YAML or JSON"),
+        ("kafka: 3\n", "kafka (LIVETREE_KAFKA) is 3; expected"),
+        ("kafka:\n  port: 3\n", "(LIVETREE_KAFKA__PORT) is not a setting"),
+    ],
+)
+def test_a_config_file_of_a_wrong_shape_is_refused(tmp_path: Path, content: str, said: str) -> None:
+    file = tmp_path / "livetree.yaml"
+    file.write_text(content)
+
+    assert said in "\n".join(problems_of(config_file=file))
+
+
+def test_a_schema_file_is_checked_when_the_settings_are(tmp_path: Path) -> None:
+    file = tmp_path / "schema.yaml"
+    file.write_text("features:\n- {name: age, kind: number}\n")
+
+    problems = problems_of(schema={"file": file})
+
+    assert "feature 'age' is of kind 'number'; expected numeric" in problems[0]
+
+
+def test_a_feature_may_not_have_the_name_of_the_label() -> None:
+    problems = problems_of(schema={"features": [{"name": "label", "kind": "nominal"}]})
+
+    assert "feature 'label'" in problems[0]
+
+
+def test_one_field_cannot_be_two_things() -> None:
+    problems = problems_of({"LIVETREE_EVENT__WEIGHT_FIELD": "label"})
+
+    assert "['label'] twice" in problems[0]
+
+
+def test_properties_that_exactly_once_training_rests_on_cannot_be_set() -> None:
+    problems = problems_of(kafka={"extra": {"auto.offset.reset": "latest"}})
+
+    assert "auto.offset.reset" in problems[0]
+
+
+def test_secrets_are_never_shown() -> None:
+    settings = Settings.load(
+        environ={"LIVETREE_KAFKA__PASSWORD": "hush-hush"},
+        kafka={"extra": {"ssl.key.password": "hush-hush"}},
+    )
+
+    assert settings.kafka.client_properties()["sasl.password"] == "hush-hush"
+    assert "hush-hush" not in str(settings.shown()) + repr(settings)
+
+
+def test_a_secret_in_a_problem_is_masked() -> None:
+    problems = problems_of(kafka={"password": ["hush-hush"]})
+
+    assert "hush-hush" not in problems[0]
+
+
+def test_variables_that_kubernetes_adds_for_a_service_are_no_settings() -> None:
+    linked = {
+        "LIVETREE_PORT": "tcp://10.0.0.1:8000",
+        "LIVETREE_SERVICE_HOST": "10.0.0.1",
+        "LIVETREE_SERVICE_PORT_HTTP": "8000",
+        "LIVETREE_API_PORT_8000_TCP_ADDR": "10.0.0.1",
+    }
+
+    assert Settings.load(environ=linked) == Settings.load(environ={})
+
+
+def test_an_empty_variable_counts_as_not_set() -> None:
+    settings = Settings.load(environ={"LIVETREE_EVENT__ID_FIELD": "", "LIVETREE_NAME": ""})
+
+    assert settings == Settings.load(environ={})
+
+
+def test_settings_cannot_be_changed() -> None:
+    settings = Settings.load(environ={})
+
+    with pytest.raises(ValidationError):
+        settings.kafka.topic = "other"  # type: ignore[misc]
+
+
+def test_every_setting_has_a_sentence_and_a_default_within_its_bounds() -> None:
+    def fields(model: type[BaseModel]) -> list[str]:
+        bare = [name for name, field in model.model_fields.items() if not field.description]
+        for field in model.model_fields.values():
+            if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+                bare += fields(field.annotation)
+        return bare
+
+    assert fields(Settings) == []
+    assert Settings.model_validate(Settings().model_dump(by_alias=True)) == Settings()
+
+
+def test_every_setting_can_be_set_by_its_variable() -> None:
+    names = {variable_of(path) for path in setting_paths(Settings)}
+
+    assert {"LIVETREE_SCHEMA__FILE", "LIVETREE_TREE__N_MIN", "LIVETREE_LOG_LEVEL"} <= names

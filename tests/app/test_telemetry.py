@@ -1,0 +1,115 @@
+"""What the metrics say about learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app import telemetry
+from app.metrics import Metrics
+from app.settings import Settings
+from app.settings_file import declared_schema
+from app.source import Record
+from app.telemetry import Telemetry
+from app.training import Outcome, Training, new_tree
+from learner import StreamingTree
+from tests.app.conftest import FEATURES, events
+
+Make = Callable[..., Settings]
+
+
+class Still:
+    """A source with something waiting."""
+
+    topic = "t"
+    resets = 2
+
+    def lag(self) -> dict[int, int]:
+        return {0: 7, 1: 0}
+
+
+@pytest.fixture(autouse=True)
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry, "EVERY_SECONDS", 0.0)
+
+
+@pytest.fixture
+def training(make_settings: Make) -> Training:
+    settings = make_settings(
+        schema={"features": FEATURES}, tree={"n_min": 50, "audit_fraction": 1.0}
+    )
+    schema = declared_schema(settings.schema_)
+    assert schema is not None
+    return Training(settings, new_tree(settings, schema))
+
+
+def learn(training: Training, seed: int, timestamp_ms: int = 1_700_000_000_000) -> Outcome:
+    values = events(1000, seed)
+    return training.learn([Record("t", 0, i, None, v, timestamp_ms) for i, v in enumerate(values)])
+
+
+def tick(watching: Telemetry, training: Training) -> None:
+    source: Any = Still()
+    watching.tick(source, training)
+
+
+def test_the_tree_its_splits_and_its_scores_are_shown(training: Training) -> None:
+    metrics = Metrics()
+    watching = Telemetry(metrics, "m")
+    watching.resume(training)
+    learn(training, 1)
+
+    tick(watching, training)
+    tick(watching, training)
+
+    def value(name: str, **labels: str) -> float:
+        return metrics.registry.get_sample_value(f"livetree_{name}", {"model": "m", **labels}) or 0
+
+    tree = training.tree
+    assert tree is not None
+    counters, shape = tree.counters(), tree.shape()
+    assert value("split_attempts_total", outcome="split") == counters.splits_bound > 0
+    assert value("split_attempts_total", outcome="no_split") == counters.no_split
+    assert value("attribute_evaluations_total") == counters.attribute_evaluations > 0
+    assert value("tree_nodes", kind="active_leaf") == shape.active_leaves
+    assert value("tree_nodes", kind="split") == shape.nodes - shape.leaves
+    assert value("tree_depth") == shape.depth
+    assert value("model_memory_bytes") == tree.memory_bytes()
+    assert value("split_delay_events_count", kind="bound") == counters.splits_bound
+    scores = training.evaluation.scores()
+    assert value("prequential_accuracy_ratio", window="all") == scores.accuracy
+    assert value("prequential_kappa_ratio", window="1000") == scores.window_kappa
+
+
+def test_what_a_checkpoint_brings_along_is_not_counted_again(training: Training) -> None:
+    learn(training, 1)
+    assert training.tree is not None
+    resumed = Training(training.settings, StreamingTree.from_bytes(training.tree.to_bytes()))
+    metrics = Metrics()
+    watching = Telemetry(metrics, "m")
+
+    watching.resume(resumed)
+    tick(watching, resumed)
+
+    labels = {"model": "m", "outcome": "split"}
+    assert metrics.registry.get_sample_value("livetree_split_attempts_total", labels) == 0
+
+
+def test_batches_lag_and_delay_are_counted(training: Training) -> None:
+    metrics = Metrics()
+    watching = Telemetry(metrics, "m")
+    outcome = learn(training, 1)
+
+    watching.batch("t", [Record("t", 0, 9, None, b"", 1_700_000_000_000)], outcome, 0.5)
+    tick(watching, training)
+
+    sample = metrics.registry.get_sample_value
+    assert sample("livetree_events_learned_total", {"model": "m"}) == 1000
+    assert sample("livetree_event_to_learned_seconds_count") == 1000
+    assert sample("livetree_last_event_timestamp_seconds") == 1_700_000_000
+    assert sample("livetree_consumer_lag_records", {"topic": "t", "partition": "0"}) == 7
+    assert (sample("livetree_consumer_lag_seconds") or 0) > 0
+    assert sample("livetree_offset_resets_total", {"topic": "t"}) == 2
+    assert sample("livetree_learn_duration_seconds_sum") == 0.5

@@ -1,0 +1,217 @@
+"""Records to a tree: order, batches, inference, refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.settings import Settings
+from app.settings_file import declared_schema
+from app.source import Record
+from app.training import Training, infer_schema, new_tree
+from learner import Kind, StreamingTree
+from tests.app.conftest import FEATURES, events
+
+Make = Callable[..., Settings]
+
+
+def records(values: Sequence[bytes | None], timestamp_ms: int | None = None) -> list[Record]:
+    return [Record("t", 0, i, None, value, timestamp_ms) for i, value in enumerate(values)]
+
+
+def trained(settings: Settings, values: Sequence[bytes | None], size: int) -> Training:
+    schema = declared_schema(settings.schema_)
+    training = Training(settings, new_tree(settings, schema) if schema else None)
+    learned = records(values)
+    for start in range(0, len(learned), size):
+        training.learn(learned[start : start + size])
+    return training
+
+
+def declared(make_settings: Make, **more: Any) -> Settings:
+    schema = {"features": FEATURES, **more.pop("schema", {})}
+    return make_settings(schema=schema, tree={"n_min": 50}, **more)
+
+
+@pytest.mark.parametrize("inferred", [False, True])
+@pytest.mark.parametrize("size", [1, 37, 5000])
+def test_batch_size_does_not_change_the_model_or_the_scores(
+    make_settings: Make, size: int, inferred: bool
+) -> None:
+    settings = make_settings(tree={"n_min": 50}) if inferred else declared(make_settings)
+    values = [b"broken", *events(1500), None]
+
+    whole, parts = trained(settings, values, 1000), trained(settings, values, size)
+
+    assert whole.tree is not None
+    assert parts.tree is not None
+    assert parts.tree.hash() == whole.tree.hash()
+    assert parts.evaluation.to_dict() == whole.evaluation.to_dict()
+    assert whole.tree.shape().nodes > 1
+
+
+def test_a_tree_of_an_inferred_schema_is_that_of_the_declared_one(make_settings: Make) -> None:
+    values = events(1200)
+
+    inferred = trained(make_settings(tree={"n_min": 50}), values, 700)
+    known = trained(declared(make_settings), values, 700)
+
+    assert inferred.tree is not None
+    assert known.tree is not None
+    assert inferred.tree.hash() == known.tree.hash()
+
+
+def test_nothing_is_learned_before_the_schema_is_known(make_settings: Make) -> None:
+    training = Training(make_settings(schema={"infer_from": 10}))
+
+    first = training.learn(records([*events(9), b"broken", None]))
+    assert (first.learned, first.tombstones, len(first.rejected)) == (0, 1, 1)
+    assert training.waiting_for() == "inferring the schema: 9 of 10 events"
+
+    second = training.learn(records(events(3)))
+    assert second.learned == 12
+    assert training.waiting_for() == ""
+
+
+def test_bad_records_are_handed_back_and_the_others_learned(make_settings: Make) -> None:
+    training = trained(declared(make_settings), [], 1)
+    good = events(2)
+
+    outcome = training.learn(records([good[0], b'{"age": "abc", "label": 1}', good[1], None]))
+
+    assert (outcome.learned, outcome.tombstones) == (2, 1)
+    (aside,) = outcome.rejected
+    assert (aside.record.offset, aside.reason.stage, aside.reason.label) == (
+        1,
+        "decode",
+        "bad_feature",
+    )
+
+
+def test_a_class_too_many_is_rejected_alone(make_settings: Make) -> None:
+    settings = declared(
+        make_settings,
+        schema={"max_classes": 2},
+        event={"weight_field": "w", "time_field": "t"},
+    )
+    training = trained(settings, [], 1)
+    values = [json.dumps({"label": k, "w": 1 + k, "t": k}).encode() for k in (1, 2, 3, 1)]
+
+    outcome = training.learn(records(values))
+
+    assert outcome.learned == 3
+    assert outcome.times == [1.0, 2.0, 1.0]
+    (aside,) = outcome.rejected
+    assert (aside.record.offset, aside.reason.stage, aside.reason.label) == (
+        2,
+        "learn",
+        "too_many_classes",
+    )
+    assert "label 'label' is 3; expected one of the 2 known classes" in str(aside.reason.error)
+    assert training.tree is not None
+    assert training.tree.counters().weight == pytest.approx(7.0)
+
+
+def test_the_brokers_time_stands_in_for_the_events_own(make_settings: Make) -> None:
+    settings = declared(make_settings, event={"time_field": "t"})
+    training = trained(settings, [], 1)
+
+    outcome = training.learn(records([b'{"label": 1, "t": 5}', b'{"label": 1}'], 9000))
+
+    assert outcome.times == [5.0, 9.0]
+
+
+def test_a_batch_of_nothing_but_bad_records_is_fine(make_settings: Make) -> None:
+    training = trained(declared(make_settings), [], 1)
+
+    outcome = training.learn(records([b"x", b"y"]))
+
+    assert (outcome.learned, len(outcome.rejected)) == (0, 2)
+
+
+def test_features_that_appear_later_are_learned_when_the_schema_grows(make_settings: Make) -> None:
+    settings = make_settings(schema={"infer_from": 5, "growing": True}, tree={"n_min": 20})
+    early = [b'{"noise": %d, "label": "A"}' % (i % 7) for i in range(50)]
+    late = [
+        b'{"noise": %d, "x": %d, "label": "%s"}' % (i % 7, i % 2, b"AB"[i % 2 :][:1])
+        for i in range(2000)
+    ]
+
+    training = trained(settings, [*early, *late], 100)
+
+    assert training.tree is not None
+    assert "x" in [feature.name for feature in training.tree.encoder.schema.features]
+    assert "x" in {split.feature for split in training.tree.take_splits()}
+
+
+def kinds(settings: Settings, examples: list[dict[str, Any]]) -> dict[str, Kind]:
+    return {feature.name: feature.kind for feature in infer_schema(settings, examples).features}
+
+
+def test_one_broken_event_does_not_make_a_number_nominal(make_settings: Make) -> None:
+    examples: list[dict[str, Any]] = [{"age": i, "words": ["a"]} for i in range(99)]
+
+    found = kinds(make_settings(), [*examples, {"age": "abc", "words": "none"}])
+
+    assert found == {"age": Kind.NUMERIC, "words": Kind.SPARSE}
+
+
+def test_a_feature_of_numbers_and_texts_is_nominal(make_settings: Make) -> None:
+    found = kinds(make_settings(), [{"zip": 1234}, {"zip": "12a"}, {"zip": None}])
+
+    assert found == {"zip": Kind.NOMINAL}
+
+
+def test_declared_classes_come_first_in_an_inferred_schema(make_settings: Make) -> None:
+    settings = make_settings(schema={"classes": ["young", "old"], "infer_from": 2})
+
+    training = trained(settings, events(5), 5)
+
+    assert training.tree is not None
+    assert training.tree.encoder.classes == ("young", "old")
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**400), 10**400)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+)
+anything = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+fields = st.dictionaries(
+    st.sampled_from(["age", "car", "words", "label", "w", "t", "new", "id", ""]), anything
+)
+wild = st.binary(max_size=30) | st.one_of(anything, fields, fields).map(msgspec.json.encode)
+
+
+@pytest.mark.parametrize("mode", ["declared", "inferred", "growing"])
+@given(values=st.lists(wild | st.none(), max_size=12))
+def test_no_record_whatever_is_in_it_breaks_the_loop(mode: str, values: list[bytes | None]) -> None:
+    schemas: dict[str, dict[str, Any]] = {
+        "declared": {"features": FEATURES, "max_classes": 3, "max_values": 2},
+        "inferred": {"infer_from": 2, "max_classes": 3},
+        "growing": {"infer_from": 2, "growing": True},
+    }
+    event = {"weight_field": "w", "time_field": "t", "id_field": "id"}
+    settings = Settings.load(environ={}, schema=schemas[mode], event=event, tree={"n_min": 1})
+    good = b'{"age": 1, "car": "c", "words": ["a"], "w": 1, "label": "x"}'
+    training = trained(settings, [], 1)
+
+    outcome = training.learn(records([*values, good, good]))
+
+    assert outcome.learned >= 1
+    assert outcome.learned + outcome.tombstones + len(outcome.rejected) == len(values) + 2
+    assert training.tree is not None
+    again = StreamingTree.from_bytes(training.tree.to_bytes())
+    assert again.hash() == training.tree.hash()

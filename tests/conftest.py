@@ -1,0 +1,15 @@
+"""Settings shared by every test."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+# Compiling kernels takes seconds at the first example, so there are no deadlines; examples are
+# derived from the test itself, so that a red run is red again.
+settings.register_profile(
+    "livetree",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("livetree")

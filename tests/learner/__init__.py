@@ -1,0 +1,1 @@
+"""Tests of the learner: formulas, and the tree against its slow twin."""
