@@ -52,6 +52,13 @@ def dense_batch(schema: Schema, matrix: npt.ArrayLike) -> Batch:
     numeric = np.ascontiguousarray(X[:, schema.of_kind(Kind.NUMERIC)])
     nominal = X[:, schema.of_kind(Kind.NOMINAL)]
     codes = np.ascontiguousarray(np.where(nominal >= 0, nominal, -1.0).astype(np.int32))
+    for column, position in enumerate(schema.of_kind(Kind.NOMINAL)):
+        feature, highest = schema.features[position], codes[:, column].max(initial=-1)
+        if highest >= len(feature.values):
+            raise LearnerError(
+                f"feature '{feature.name}' holds the value code {highest}; "
+                f"expected 0 to {len(feature.values) - 1}, as many as it has values"
+            )
     return Batch(numeric, codes, np.zeros(len(X) + 1, np.int64), np.zeros(0, np.int32))
 
 

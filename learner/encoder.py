@@ -169,22 +169,19 @@ class Encoder:
         columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * len(self._features)
         numeric: list[Floats] = []
         nominal: list[Codes] = []
-        present: list[list[int]] = []
+        sparse: list[int] = []
         for position, (_, kind) in enumerate(self._features):
-            column = columns[position]
             if kind == Kind.NUMERIC:
-                numeric.append(self._numbers(column))
+                numeric.append(self._numbers(columns[position]))
             elif kind == Kind.NOMINAL:
-                nominal.append(self._nominal(position, column))
+                nominal.append(self._nominal(position, columns[position]))
             else:
-                present = present or [[] for _ in rows]
-                self._mark_tokens(position, column, present)
+                sparse.append(position)
         count = len(rows)
-        start, index = (
-            sparse_rows(present)
-            if present
-            else (np.zeros(count + 1, np.int64), np.zeros(0, np.int32))
-        )
+        start, index = np.zeros(count + 1, np.int64), np.zeros(0, np.int32)
+        if sparse:
+            # Row by row: token columns are shared by all features, so their order is the events'.
+            start, index = sparse_rows([self._tokens_held(sparse, row) for row in rows])
         return Batch(
             np.stack(numeric, axis=1) if numeric else np.empty((count, 0)),
             np.stack(nominal, axis=1) if nominal else np.empty((count, 0), np.int32),
@@ -213,15 +210,17 @@ class Encoder:
                     found[row] = code if code != UNKNOWN else self._new_code(position, value)
         return np.array(found, np.int32)
 
-    def _mark_tokens(self, position: int, column: Sequence[Any], present: list[list[int]]) -> None:
-        codes = self._codes[position]
-        for row, tokens in enumerate(column):
-            for token in _tokens_of(tokens):
+    def _tokens_held(self, positions: Sequence[int], row: Sequence[Any]) -> list[int]:
+        held = []
+        for position in positions:
+            codes = self._codes[position]
+            for token in _tokens_of(row[position]):
                 code = codes.get(token, UNKNOWN)
                 if code == UNKNOWN:
                     code = self._new_code(position, token)
                 if code != UNKNOWN:
-                    present[row].append(code)
+                    held.append(code)
+        return held
 
     def copy(self, *, frozen: bool = False) -> Encoder:
         """An independent copy; a frozen one gives no new codes."""

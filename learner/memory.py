@@ -31,10 +31,10 @@ OBSERVER_BYTES = 64
 NUMBER_BYTES = 8
 
 
-def leaf_bytes(tree: Tree, layout: Layout) -> int:
+def leaf_bytes(tree: Tree, layout: Layout, values: int) -> int:
     """Bytes of one active leaf's observers, for the classes, values and tokens learned so far."""
     numeric, tokens = len(layout.numeric_position), int(tree.counts[TOKENS])
-    numbers = (MISSING + 1) * numeric + int(tree.values_seen.sum()) + tokens
+    numbers = (MISSING + 1) * numeric + values + tokens
     observers = numeric + len(layout.nominal_position) + tokens
     return NUMBER_BYTES * int(tree.counts[CLASSES]) * numbers + OBSERVER_BYTES * observers
 
@@ -44,13 +44,13 @@ def nodes_bytes(tree: Tree) -> int:
     return int(tree.counts[NODES]) * (NODE_BYTES + 2 * NUMBER_BYTES * int(tree.counts[CLASSES]))
 
 
-def model_bytes(tree: Tree, layout: Layout) -> int:
+def model_bytes(tree: Tree, layout: Layout, values: int) -> int:
     """Bytes of the whole model."""
     active = int(tree.counts[SLOTS] - tree.counts[FREE_SLOTS])
-    return nodes_bytes(tree) + active * leaf_bytes(tree, layout)
+    return nodes_bytes(tree) + active * leaf_bytes(tree, layout, values)
 
 
-def enforce_memory(tree: Tree, layout: Layout, rules: Rules) -> None:
+def enforce_memory(tree: Tree, layout: Layout, rules: Rules, values: int) -> None:
     """Keep observers at the leaves of most promise, as many as fit; take them from the rest.
 
     Promise is the weight that the majority gets wrong, n (1 - max_k p_k); ties go to the older
@@ -58,7 +58,8 @@ def enforce_memory(tree: Tree, layout: Layout, rules: Rules) -> None:
     its prior votes.
     """
     tree.counts[MEMORY_CHECKS] += 1
-    room = max(0, rules.max_memory_bytes - nodes_bytes(tree)) // max(1, leaf_bytes(tree, layout))
+    each = max(1, leaf_bytes(tree, layout, values))
+    room = max(0, rules.max_memory_bytes - nodes_bytes(tree)) // each
     nodes = tree.node[: int(tree.counts[NODES])]
     leaves = np.flatnonzero(nodes["kind"] == LEAF)
     promise = nodes["n"][leaves] - tree.seen[leaves].max(axis=1)

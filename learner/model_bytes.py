@@ -23,7 +23,9 @@ from learner.errors import LearnerError, SnapshotError, SnapshotVersion
 from learner.kernels.tree import (
     CLASSES,
     FREE_SLOTS,
+    HIGH,
     LOGGED,
+    LOW,
     NODE,
     NODES,
     SLOT,
@@ -68,7 +70,9 @@ def pack_model(
     """The canonical bytes of a model."""
     named = _encoder_arrays(encoder)
     named |= _texts("model", [variant, *_tagged_params(params)])
-    return pack(named | _owned_nodes(tree) | _owned_slots(tree, sizes) | _owned_totals(tree))
+    return pack(
+        named | _owned_nodes(tree) | _owned_slots(tree, sizes, encoder) | _owned_totals(tree)
+    )
 
 
 def _owned_nodes(tree: Tree) -> dict[str, Array]:
@@ -81,17 +85,17 @@ def _owned_nodes(tree: Tree) -> dict[str, Array]:
     return named
 
 
-def _owned_slots(tree: Tree, sizes: Sizes) -> dict[str, Array]:
+def _owned_slots(tree: Tree, sizes: Sizes, encoder: Encoder) -> dict[str, Array]:
     """Observers of the active leaves, in the order of the leaves."""
     classes, tokens = int(tree.counts[CLASSES]), int(tree.counts[TOKENS])
     slots = tree.node["slot"][np.flatnonzero(active_leaves(tree))]
-    starts = value_starts(sizes)
-    places = [np.arange(s, s + n) for s, n in zip(starts, tree.values_seen, strict=False)]
+    counts = zip(value_starts(sizes), encoder.value_counts(), strict=False)
+    places = [np.arange(start, start + count) for start, count in counts]
     kept = np.concatenate([*places, np.zeros(0, np.int64)]).astype(np.int64)
     named = {f"slot.{name}": tree.slot[name][slots] for name in SLOT.names or ()}
     named["tree.moments"] = tree.moments[slots][:, :classes]
-    named["tree.values"] = tree.values[slots][:, kept, :classes]
-    named["tree.tokens"] = tree.tokens[slots][:, :tokens, :classes]
+    named["tree.values"] = tree.values[slots][:, :classes, kept]
+    named["tree.tokens"] = tree.tokens[slots][:, :classes, :tokens]
     named["tree.barred"] = tree.barred[slots]
     named["tree.barred_tokens"] = tree.barred_tokens[slots][:, :tokens]
     return named
@@ -105,7 +109,6 @@ def _owned_totals(tree: Tree) -> dict[str, Array]:
         "tree.counts": counts,
         "tree.weight": tree.weight,
         "tree.tables": tree.tables[: counts[TABLE]],
-        "tree.values_seen": tree.values_seen,
     }
 
 
@@ -127,18 +130,19 @@ def unpack_model(data: bytes) -> Model:
 
 
 def _tree_from(named: dict[str, Array], encoder: Encoder) -> tuple[Tree, Sizes]:
-    counts, values_seen = named["tree.counts"], named["tree.values_seen"]
+    counts, values = named["tree.counts"], encoder.value_counts()
     sizes = FIRST_SIZES._replace(
         nodes=max(1, int(counts[NODES])),
         slots=max(1, int(counts[SLOTS])),
         table=max(1, int(counts[TABLE])),
         classes=max(1, int(counts[CLASSES])),
         numeric=named["tree.moments"].shape[3],
-        values=tuple(max(1, int(count)) for count in values_seen),
+        values=tuple(max(1, count) for count in values),
         tokens=int(counts[TOKENS]),
         features=encoder.feature_count,
     )
     tree = new_tree(sizes)
+    tree.moments[:, :, LOW], tree.moments[:, :, HIGH] = np.inf, -np.inf  # of classes to come
     for name in _NODE_FIELDS:
         copy_into(tree.node[name], named[f"node.{name}"])
     for name in SLOT.names or ():
@@ -146,8 +150,8 @@ def _tree_from(named: dict[str, Array], encoder: Encoder) -> tuple[Tree, Sizes]:
     for name in Tree._fields:
         if name != "values" and f"tree.{name}" in named:
             copy_into(getattr(tree, name), named[f"tree.{name}"])
-    had = np.cumsum(np.concatenate([[0], values_seen]))
-    copy_values(tree.values, value_starts(sizes), named["tree.values"], had, values_seen.tolist())
+    had = np.cumsum([0, *values])
+    copy_values(tree.values, value_starts(sizes), named["tree.values"], had, values)
     return tree, sizes
 
 

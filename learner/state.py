@@ -50,7 +50,7 @@ class Sizes(NamedTuple):
         return max((2, *self.values))
 
 
-FIRST_SIZES = Sizes(64, 32, 256, 2, 0, (), 0, 0)
+FIRST_SIZES = Sizes(1024, 512, 1024, 2, 0, (), 0, 0)
 
 
 def sizes_for(encoder: Encoder, old: Sizes = FIRST_SIZES) -> Sizes:
@@ -92,6 +92,7 @@ def layout_for(encoder: Encoder, sizes: Sizes) -> Layout:
         np.array(encoder.positions(Kind.NUMERIC), np.int32),
         np.array(encoder.positions(Kind.NOMINAL), np.int32),
         tokens,
+        np.array(sizes.values, np.uint32),
         value_starts(sizes),
     )
 
@@ -110,15 +111,14 @@ def new_tree(sizes: Sizes) -> Tree:
         seen=np.zeros((n, c)),
         slot=np.zeros(s, SLOT).view(np.recarray),
         moments=np.zeros((s, c, MISSING + 1, sizes.numeric)),
-        values=np.zeros((s, sum(sizes.values), c)),
-        tokens=np.zeros((s, sizes.tokens, c)),
+        values=np.zeros((s, c, sum(sizes.values))),
+        tokens=np.zeros((s, c, sizes.tokens)),
         barred=np.zeros((s, sizes.features), np.int8),
         barred_tokens=np.zeros((s, sizes.tokens), np.int8),
         counts=np.zeros(COUNTS, np.int64),
         weight=np.zeros(1),
         free=np.zeros(s, np.int32),
         tables=np.zeros(sizes.table, np.int32),
-        values_seen=np.zeros(len(sizes.values), np.int32),
         log=np.zeros((LOG_LINES, LOG_FIELDS)),
     )
 
@@ -150,10 +150,10 @@ def copy_values(
     target: Array, starts: Array, source: Array, had: Array, counts: Sequence[int]
 ) -> None:
     """Copy n_ijk, whose attributes begin elsewhere in the target."""
-    slots, _, classes = source.shape
+    slots, classes, _ = source.shape
     for a, count in enumerate(counts):
-        part = target[:slots, starts[a] : starts[a] + count, :classes]
-        part[...] = source[:, had[a] : had[a] + count]
+        part = target[:slots, :classes, starts[a] : starts[a] + count]
+        part[...] = source[:, :, had[a] : had[a] + count]
 
 
 def _mark_missing(tree: Tree, first_new: int) -> None:
@@ -177,9 +177,9 @@ def new_scratch(sizes: Sizes, rules: Rules) -> Scratch:
         points=np.zeros((7, rules.split_points * columns)),
         numeric=np.zeros((8, columns)),
         nominal=np.zeros((4, len(sizes.values))),
-        token_merit=np.zeros(sizes.tokens),
-        cells=np.zeros(sizes.widest * sizes.classes),
-        value_weight=np.zeros(sizes.widest),
+        values=np.zeros((3, sum(sizes.values))),
+        tokens=np.zeros((4, sizes.tokens)),
+        branch_value=np.zeros(sizes.widest, np.int32),
         classes=np.zeros((4, sizes.classes)),
         branch_counts=np.zeros((sizes.widest, sizes.classes)),
         ranking=np.zeros(8),

@@ -73,6 +73,7 @@ class StreamingTree:
         self._sizes = sizes_for(encoder)
         self._tree = new_tree(self._sizes)
         self._splits: list[SplitRecord] = []
+        self._values_learned = np.array(encoder.value_counts(), np.int64)
         self._fit()
         self._tree.counts[CLASSES] = len(encoder.classes)
         new_leaf(self._tree, NOWHERE, self._rules.audit_fraction)
@@ -121,17 +122,29 @@ class StreamingTree:
         ):
             self._fit()
         learn_many = VARIANTS[self.variant].learn_many
+        no_gaps = bool(np.isfinite(batch.numeric.sum()))
         row = 0
         while row < len(codes):
+            start = row
             row = learn_many(
                 self._tree, self._layout, self._rules, self._scratch,
-                batch, codes, weights, row, out,
+                batch, codes, weights, start, out, no_gaps,
             )  # fmt: skip
             self._drain_log()
+            if self._rules.max_memory_bytes > 0:
+                self._note_values(batch.nominal[start:row])
             if self._memory_check_is_due():
-                enforce_memory(self._tree, self._layout, self._rules)
+                values = int(self._values_learned.sum())
+                enforce_memory(self._tree, self._layout, self._rules, values)
             if row < len(codes):
                 self._fit()
+
+    def _note_values(self, nominal: npt.NDArray[np.int32]) -> None:
+        """The memory bound counts the values of the events learned, not of those still to come."""
+        learned = np.zeros(nominal.shape[1], np.int64)
+        learned[: len(self._values_learned)] = self._values_learned
+        highest = nominal.max(axis=0, initial=-1) + 1
+        self._values_learned = np.maximum(learned, highest)
 
     def _memory_check_is_due(self) -> bool:
         events, every = int(self._tree.counts[EVENTS]), self._rules.memory_check_every
@@ -145,7 +158,12 @@ class StreamingTree:
         w: npt.ArrayLike | None,
     ) -> tuple[Batch, npt.NDArray[np.int32], npt.NDArray[np.float64]]:
         batch = X if isinstance(X, Batch) else dense_batch(self.encoder.schema, X)
-        batch = Batch(*(np.ascontiguousarray(part) for part in batch))
+        batch = Batch(
+            np.ascontiguousarray(batch.numeric),
+            np.ascontiguousarray(batch.nominal),
+            np.ascontiguousarray(batch.sparse_start),
+            np.ascontiguousarray(batch.sparse_index),
+        )
         codes = np.ascontiguousarray(y, np.int32)
         weights = np.empty(0) if w is None else np.ascontiguousarray(w, np.float64)
         check_batch(self.encoder, batch)
@@ -192,7 +210,7 @@ class StreamingTree:
 
     def memory_bytes(self) -> int:
         """Bytes of the model by the byte model of the memory bound."""
-        return model_bytes(self._tree, self._layout)
+        return model_bytes(self._tree, self._layout, sum(self.encoder.value_counts()))
 
     def snapshot(self) -> Snapshot:
         """A read-only copy that predicts; it does not move when the tree learns on."""
@@ -227,15 +245,6 @@ def check_batch(encoder: Encoder, batch: Batch) -> None:
             f"the batch has {found[0]} numeric and {found[1]} nominal columns; "
             f"expected {expected[0]} and {expected[1]}, as its encoder has"
         )
-    if batch.rows and found[1]:
-        for a, count in enumerate(encoder.value_counts()):
-            highest = batch.nominal[:, a].max()
-            if highest >= count:
-                name = encoder.schema.features[encoder.positions(Kind.NOMINAL)[a]].name
-                raise LearnerError(
-                    f"feature '{name}' holds the value code {highest}; "
-                    f"its encoder knows {count} values"
-                )
     if len(batch.sparse_index) and batch.sparse_index.max() >= encoder.token_count:
         raise LearnerError(
             f"the batch holds the token column {batch.sparse_index.max()}; "

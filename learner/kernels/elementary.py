@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from learner.kernels.jit import bits_of, float_of, inlined
+from learner.kernels.jit import bits_of, float_of, fma, inlined
 
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds a double to an integer in its low bits
 _ROUND_BITS = 0x4338000000000000
@@ -29,15 +29,15 @@ def log2(x: float) -> float:
     s = (m - 1.0) / (m + 1.0)
     q = s * s
     p = 1.0 / 19
-    p = p * q + 1.0 / 17
-    p = p * q + 1.0 / 15
-    p = p * q + 1.0 / 13
-    p = p * q + 1.0 / 11
-    p = p * q + 1.0 / 9
-    p = p * q + 1.0 / 7
-    p = p * q + 1.0 / 5
-    p = p * q + 1.0 / 3
-    p = p * q + 1.0
+    p = fma(p, q, 1.0 / 17)
+    p = fma(p, q, 1.0 / 15)
+    p = fma(p, q, 1.0 / 13)
+    p = fma(p, q, 1.0 / 11)
+    p = fma(p, q, 1.0 / 9)
+    p = fma(p, q, 1.0 / 7)
+    p = fma(p, q, 1.0 / 5)
+    p = fma(p, q, 1.0 / 3)
+    p = fma(p, q, 1.0)
     # the exponent as a double without a conversion, which would not vectorise
     return 2.8853900817779268 * s * p + (float_of(_ROUND_BITS + exponent) - _ROUND)
 
@@ -56,18 +56,18 @@ def exp_negative(x: float) -> float:
     rounded = y - _ROUND
     r = (x - rounded * _LN2_HIGH) - rounded * _LN2_LOW
     p = 1.0 / 479001600
-    p = p * r + 1.0 / 39916800
-    p = p * r + 1.0 / 3628800
-    p = p * r + 1.0 / 362880
-    p = p * r + 1.0 / 40320
-    p = p * r + 1.0 / 5040
-    p = p * r + 1.0 / 720
-    p = p * r + 1.0 / 120
-    p = p * r + 1.0 / 24
-    p = p * r + 1.0 / 6
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
+    p = fma(p, r, 1.0 / 39916800)
+    p = fma(p, r, 1.0 / 3628800)
+    p = fma(p, r, 1.0 / 362880)
+    p = fma(p, r, 1.0 / 40320)
+    p = fma(p, r, 1.0 / 5040)
+    p = fma(p, r, 1.0 / 720)
+    p = fma(p, r, 1.0 / 120)
+    p = fma(p, r, 1.0 / 24)
+    p = fma(p, r, 1.0 / 6)
+    p = fma(p, r, 0.5)
+    p = fma(p, r, 1.0)
+    p = fma(p, r, 1.0)
     return p * float_of((k + 1023) << 52)
 
 
@@ -76,18 +76,18 @@ def normal_cdf(z: float) -> float:
     """Phi(z) by Hart's rational approximation, |z| cut at 7 (beyond it the rest is 1e-12)."""
     a = abs(z)
     a = a if a < 7.0 else 7.0
-    b = 3.52624965998911e-02 * a + 0.700383064443688
-    b = b * a + 6.37396220353165
-    b = b * a + 33.912866078383
-    b = b * a + 112.079291497871
-    b = b * a + 221.213596169931
-    b = b * a + 220.206867912376
-    c = 8.83883476483184e-02 * a + 1.75566716318264
-    c = c * a + 16.064177579207
-    c = c * a + 86.7807322029461
-    c = c * a + 296.564248779674
-    c = c * a + 637.333633378831
-    c = c * a + 793.826512519948
-    c = c * a + 440.413735824752
+    b = fma(3.52624965998911e-02, a, 0.700383064443688)
+    b = fma(b, a, 6.37396220353165)
+    b = fma(b, a, 33.912866078383)
+    b = fma(b, a, 112.079291497871)
+    b = fma(b, a, 221.213596169931)
+    b = fma(b, a, 220.206867912376)
+    c = fma(8.83883476483184e-02, a, 1.75566716318264)
+    c = fma(c, a, 16.064177579207)
+    c = fma(c, a, 86.7807322029461)
+    c = fma(c, a, 296.564248779674)
+    c = fma(c, a, 637.333633378831)
+    c = fma(c, a, 793.826512519948)
+    c = fma(c, a, 440.413735824752)
     tail = exp_negative(-0.5 * a * a) * b / c
     return tail if z <= 0.0 else 1.0 - tail

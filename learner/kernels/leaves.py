@@ -10,7 +10,7 @@ import numpy.typing as npt
 from learner.batch import Batch
 from learner.kernels.elementary import log2
 from learner.kernels.jit import inner, kernel
-from learner.kernels.rules import ADAPTIVE, HIGHEST, LOWEST, MAJORITY, SCALE, Scratch
+from learner.kernels.rules import ADAPTIVE, HIGHEST, LOWEST, MAJORITY, SCALE, WEIGHT, Scratch
 from learner.kernels.tree import (
     CLASSES,
     HIGH,
@@ -124,26 +124,28 @@ def _add_nominal(
 ) -> None:
     """(n_ivk + 1) / (n_ik + V_i), V_i the distinct values seen at the leaf."""
     slot = tree.node[node].slot
-    values = tree.values
     scores, of_class = scratch.classes[1], scratch.classes[2]
     for a in range(len(layout.nominal_position)):
         x = batch.nominal[row, a]
         if x < 0:
             continue
-        first = layout.value_start[a]
+        first, end = layout.value_start[a], layout.value_start[a + 1]
+        of_value = scratch.values[WEIGHT]
+        for place in range(first, end):
+            of_value[place] = 0.0
+        for k in range(classes):
+            of_class[k] = 0.0
+            for place in range(first, end):
+                of_class[k] += tree.values[slot, k, place]
+                of_value[place] += tree.values[slot, k, place]
         distinct = 0
-        of_class[:classes] = 0.0
-        for v in range(tree.values_seen[a]):
-            weight = 0.0
-            for k in range(classes):
-                weight += values[slot, first + v, k]
-                of_class[k] += values[slot, first + v, k]
-            distinct += weight > 0.0
+        for place in range(first, end):
+            distinct += of_value[place] > 0.0
         if distinct == 0:
             continue
         for k in range(classes):
             if scores[k] > -np.inf:
-                count = values[slot, first + x, k] if x < tree.values_seen[a] else 0.0
+                count = tree.values[slot, k, first + x] if first + x < end else 0.0
                 scores[k] += log2((count + 1.0) / (of_class[k] + distinct))
 
 
@@ -165,13 +167,13 @@ def _add_tokens(
             place += 1
         held = 0.0
         for k in range(classes):
-            held += tree.tokens[slot, t, k]
+            held += tree.tokens[slot, k, t]
         if held <= 0.0:
             continue
         present = place < end and batch.sparse_index[place] == t
         for k in range(classes):
             if scores[k] > -np.inf:
-                count, n_k = tree.tokens[slot, t, k], tree.seen[node, k]
+                count, n_k = tree.tokens[slot, k, t], tree.seen[node, k]
                 count = count if present else n_k - count
                 scores[k] += log2((count + 1.0) / (n_k + 2.0))
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.batch import Batch
-from learner.kernels.jit import inner, kernel
+from learner.kernels.jit import inner, int64, kernel
 from learner.kernels.leaves import bayes_scores, bayes_vote, uses_bayes, vote
 from learner.kernels.rules import EMPTY, Scratch
 from learner.kernels.tree import (
@@ -26,9 +26,9 @@ from learner.kernels.tree import (
 @inner
 def next_node(tree: Tree, batch: Batch, row: int, node: int) -> int:
     """The child that the row's value leads to; NOWHERE when there is none for it."""
-    column = np.int64(tree.node[node].column)
+    column = int64(tree.node[node].column)
     kind = tree.node[node].kind
-    first = np.int64(tree.node[node].child)
+    first = int64(tree.node[node].child)
     if kind == NUMERIC:
         x = batch.numeric[row, column]
         if x <= tree.node[node].cut:
@@ -36,10 +36,10 @@ def next_node(tree: Tree, batch: Batch, row: int, node: int) -> int:
         return first + 1 if x > tree.node[node].cut else heavier_branch(tree, node)
     if kind == MULTIWAY:
         value = batch.nominal[row, column]
-        child = np.int64(NOWHERE)
+        child = int64(NOWHERE)
         if 0 <= value < tree.node[node].table_length:
-            child = np.int64(tree.tables[tree.node[node].table_start + value])
-        return child if child != NOWHERE else np.int64(tree.node[node].other)
+            child = int64(tree.tables[tree.node[node].table_start + value])
+        return child if child != NOWHERE else int64(tree.node[node].other)
     if kind == EQUALS:
         return first + (0 if batch.nominal[row, column] == int(tree.node[node].cut) else 1)
     return first + int(holds_token(batch, row, column))
@@ -48,7 +48,7 @@ def next_node(tree: Tree, batch: Batch, row: int, node: int) -> int:
 @inner
 def leaf_of(tree: Tree, batch: Batch, row: int) -> int:
     """Where the row ends: a leaf, or the split node that has no branch for its value."""
-    node = np.int64(0)
+    node = int64(0)
     while tree.node[node].kind != LEAF:
         child = next_node(tree, batch, row, node)
         if child == NOWHERE:

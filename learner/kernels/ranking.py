@@ -26,6 +26,7 @@ from learner.kernels.rules import (
     MERIT,
     NO_SPLIT_YET,
     SECOND,
+    TOKEN_MERIT,
     Rules,
     Scratch,
 )
@@ -117,11 +118,11 @@ def _to_gains(
             scratch.nominal[MERIT, a] /= n
     for t in range(tree.counts[TOKENS]):
         if tree.barred_tokens[slot, t]:
-            scratch.token_merit[t] = np.nan
+            scratch.tokens[TOKEN_MERIT, t] = np.nan
         elif inherit:
-            scratch.token_merit[t] = prior - (own - scratch.token_merit[t]) / n
+            scratch.tokens[TOKEN_MERIT, t] = prior - (own - scratch.tokens[TOKEN_MERIT, t]) / n
         else:
-            scratch.token_merit[t] /= n
+            scratch.tokens[TOKEN_MERIT, t] /= n
 
 
 @inner
@@ -151,7 +152,13 @@ def _rank(
         )  # fmt: skip
     for t in range(tree.counts[TOKENS]):
         place = _offer(
-            ranking, scratch.token_merit[t], layout.token_position[t], place, CONTAINS, t, 0.0
+            ranking,
+            scratch.tokens[TOKEN_MERIT, t],
+            layout.token_position[t],
+            place,
+            CONTAINS,
+            t,
+            0.0,
         )
     null = 0.0 if rules.null_competes else -np.inf
     if null > ranking[BEST]:
@@ -227,5 +234,5 @@ def bar_poor(
         if -np.inf < scratch.nominal[MERIT, a] < least:
             tree.barred[slot, layout.nominal_position[a]] |= POOR
     for t in range(tree.counts[TOKENS]):
-        if -np.inf < scratch.token_merit[t] < least:
+        if -np.inf < scratch.tokens[TOKEN_MERIT, t] < least:
             tree.barred_tokens[slot, t] |= POOR

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
 
 # what a new leaf starts with
 SEPARATE, INHERIT, EMPTY = 0, 1, 2
@@ -45,6 +46,8 @@ class Rules(NamedTuple):
 
 # rows of Scratch.numeric and Scratch.nominal
 MERIT, CUT, KNOWN, BEFORE, LOWEST, HIGHEST, SCALE, OF_CLASS = range(8)
+# rows of Scratch.values and Scratch.tokens
+WEIGHT, CELLS, AFTER, TOKEN_MERIT = range(4)
 
 
 class Scratch(NamedTuple):
@@ -53,9 +56,9 @@ class Scratch(NamedTuple):
     points: Floats  # [7, Q] cut, z then merit, left, right, cells left, cells right, weight
     numeric: Floats  # [8, numeric column] see the names above
     nominal: Floats  # [4, nominal column] MERIT, CUT, KNOWN, BEFORE
-    token_merit: Floats  # [token]
-    cells: Floats  # [values times classes]
-    value_weight: Floats  # [value]
+    values: Floats  # [3, place of value] WEIGHT, CELLS, AFTER
+    tokens: Floats  # [4, token] WEIGHT, CELLS, AFTER, TOKEN_MERIT
+    branch_value: Ints  # [branch] value of each branch of a multiway split
     classes: Floats  # [4, class]
     branch_counts: Floats  # [branch, class] of the winning split
     ranking: Floats  # see the names above

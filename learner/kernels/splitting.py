@@ -54,29 +54,29 @@ def branch_counts(
         elif kind == EQUALS:
             first = layout.value_start[column]
             known = 0.0
-            for v in range(tree.values_seen[column]):
-                known += tree.values[slot, first + v, k]
-            counts[0, k] = tree.values[slot, first + int(cut), k]
+            for place in range(first, layout.value_start[column + 1]):
+                known += tree.values[slot, k, place]
+            counts[0, k] = tree.values[slot, k, first + int(cut)]
             counts[1, k] = max(0.0, known - counts[0, k])
         else:
-            counts[1, k] = tree.tokens[slot, column, k]
+            counts[1, k] = tree.tokens[slot, k, column]
             counts[0, k] = max(0.0, tree.seen[node, k] - counts[1, k])
     return 2
 
 
 @inner
 def _multiway_counts(tree: Tree, layout: Layout, scratch: Scratch, slot: int, column: int) -> int:
-    """Counts of the values with weight; scratch.value_weight keeps each branch's value."""
+    """Counts of the values with weight; scratch.branch_value keeps the value of each."""
     classes = tree.counts[CLASSES]
     first = layout.value_start[column]
     branch = 0
-    for v in range(tree.values_seen[column]):
+    for place in range(first, layout.value_start[column + 1]):
         weight = 0.0
         for k in range(classes):
-            scratch.branch_counts[branch, k] = tree.values[slot, first + v, k]
+            scratch.branch_counts[branch, k] = tree.values[slot, k, place]
             weight += scratch.branch_counts[branch, k]
         if weight > 0.0:
-            scratch.value_weight[branch] = v
+            scratch.branch_value[branch] = place - first
             branch += 1
     return branch
 
@@ -107,7 +107,7 @@ def install_split(
             tree.node[node].child = leaf
         bar_path(tree, layout, leaf)
         if kind == MULTIWAY:
-            tree.node[leaf].value = int(scratch.value_weight[branch])
+            tree.node[leaf].value = scratch.branch_value[branch]
         start_leaf(tree, rules, scratch.branch_counts[branch], leaf)
     if kind == MULTIWAY:
         _fill_table(tree, node)
@@ -135,8 +135,9 @@ def start_leaf(tree: Tree, rules: Rules, counts: Floats, leaf: int) -> None:
 
 @inner
 def _fill_table(tree: Tree, node: int) -> None:
-    """Value -> child for every code known by now."""
-    length = tree.values_seen[tree.node[node].column]
+    """Value -> child up to the highest value that has one."""
+    last = tree.node[node].child + tree.node[node].branches - 1
+    length = tree.node[last].value + 1
     start = tree.counts[TABLE]
     tree.counts[TABLE] += length
     tree.node[node].table_start = start
@@ -162,14 +163,12 @@ def lost_child(
     node: int,
     value: int,
 ) -> int:
-    """The child of a multiway split for a missing or unseen value, created on first use.
+    """A new child of a multiway split for a missing or unseen value.
 
-    unseen=grow gives an unseen value a child of its own. The new leaf has no votes, so it predicts
-    its parent's majority until it learns.
+    It is the *other* branch, or with unseen=grow the child of that value. It has no votes, so it
+    predicts its parent's majority until it learns.
     """
     grows = rules.grow_unseen and value >= 0
-    if not grows and tree.node[node].other != NOWHERE:
-        return np.int64(tree.node[node].other)
     leaf = new_leaf(tree, node, rules.audit_fraction)
     bar_path(tree, layout, leaf)
     if rules.new_leaf == EMPTY:

@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.batch import Batch
-from learner.kernels.jit import inner, kernel
+from learner.kernels.jit import inner, int64, kernel
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
+UInts = npt.NDArray[np.uint32]
 Longs = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.int8]
 Records = Any  # a record array; numpy's types have no names for its fields
@@ -105,15 +106,14 @@ class Tree(NamedTuple):
     seen: Floats  # [node, class] observed since creation
     slot: Records  # [slot] of SLOT
     moments: Floats  # [slot, class, MEAN|M2|LOW|HIGH|MISSING, numeric column]
-    values: Floats  # [slot, place of value, class] n_ijk of nominal attributes
-    tokens: Floats  # [slot, token, class] weight of the events that hold the token
+    values: Floats  # [slot, class, place of value] n_ijk of nominal attributes
+    tokens: Floats  # [slot, class, token] weight of the events that hold the token
     barred: Bytes  # [slot, feature position] ON_PATH | POOR
     barred_tokens: Bytes  # [slot, token] POOR
     counts: Longs  # see the names above
     weight: Floats  # [0] weight of all events
     free: Ints  # stack of slots that no leaf owns
     tables: Ints  # children of multiway splits
-    values_seen: Ints  # [nominal column] codes learned so far
     log: Floats  # [structural change, field], see LOG_FIELDS
 
 
@@ -140,6 +140,7 @@ class Layout(NamedTuple):
     numeric_position: Ints  # [numeric column]
     nominal_position: Ints  # [nominal column]
     token_position: Ints  # [token column] position of its feature
+    value_room: UInts  # [nominal column] places of its values
     value_start: Ints  # [nominal column + 1] first place of its values in Tree.values
 
 
@@ -176,7 +177,7 @@ def take_slot(tree: Tree) -> int:
     counts = tree.counts
     if counts[FREE_SLOTS] > 0:
         counts[FREE_SLOTS] -= 1
-        slot = np.int64(tree.free[counts[FREE_SLOTS]])
+        slot = int64(tree.free[counts[FREE_SLOTS]])
     else:
         slot = counts[SLOTS]
         counts[SLOTS] += 1
@@ -269,5 +270,5 @@ def holds_token(batch: Batch, row: int, token: int) -> bool:
 @inner
 def heavier_branch(tree: Tree, node: int) -> int:
     """The numeric child that more weight went to; ties to the first."""
-    first = np.int64(tree.node[node].child)
+    first = int64(tree.node[node].child)
     return first + (1 if tree.node[first + 1].routed > tree.node[first].routed else 0)

@@ -24,9 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.batch import Batch
-from learner.kernels.jit import inner, kernel
-from learner.kernels.leaves import bayes_scores, best_of, uses_bayes
+from learner.kernels.jit import inner, int64, kernel
+from learner.kernels.leaves import bayes_scores, best_of, uses_bayes, vote
 from learner.kernels.numeric.gaussian import observe_with_gaps
+from learner.kernels.predict import leaf_of
 from learner.kernels.ranking import bar_poor, evaluate, is_pure, split_test
 from learner.kernels.rules import (
     ADAPTIVE,
@@ -35,6 +36,7 @@ from learner.kernels.rules import (
     BEST_CUT,
     BEST_KIND,
     BY_TIE,
+    EMPTY,
     EPSILON,
     EVALUATED,
     MAJORITY,
@@ -102,20 +104,26 @@ def learn_many(
     weights: Floats,
     start: int,
     predicted: Codes,
+    no_gaps: bool,
 ) -> int:
     """Learn rows from ``start`` on, one at a time; returns the row to go on with.
 
     It stops early before a row that might not fit, and after one that makes a memory check due.
 
     [DH00] Table 1. ``weights`` is empty when every event weighs 1; ``predicted`` is empty, or
-    takes the class predicted before each event is learned.
+    takes the class predicted before each event is learned; ``no_gaps`` promises that no numeric
+    value of the batch is missing.
     """
-    node_of, votes, seen = tree.node, tree.votes, tree.seen
+    # Taken out of their tuples once: inside the loop each would be counted in and out every time.
+    node_of, slot_of, votes, seen = tree.node, tree.slot, tree.votes, tree.seen
     moments, values, tokens = tree.moments, tree.values, tree.tokens
-    numeric, nominal = batch.numeric, batch.nominal
-    counts, values_seen, value_start = tree.counts, tree.values_seen, layout.value_start
-    columns, nominals = numeric.shape[1], nominal.shape[1]
+    counts, all_weight, tables = tree.counts, tree.weight, tree.tables
+    numeric, nominal, value_start = batch.numeric, batch.nominal, layout.value_start
+    sparse_start, sparse_index = batch.sparse_start, batch.sparse_index
+    columns, nominals, sparse = numeric.shape[1], nominal.shape[1], len(sparse_index) > 0
     unit, predicts = len(weights) == 0, len(predicted) > 0
+    by_majority, n_min, effective = rules.predictor == MAJORITY, rules.n_min, rules.effective_n
+    value_room, grow_unseen = layout.value_room, rules.grow_unseen
     checked = -1
     for row in range(start, len(y)):
         if counts[NODES] != checked:
@@ -123,35 +131,43 @@ def learn_many(
                 return row
             checked = counts[NODES]
         weight = 1.0 if unit else weights[row]
-        k = np.int64(y[row])
+        k = int64(y[row])
         # Sort the example into a leaf.
-        node = np.int64(0)
+        node = int64(0)
+        asked = int64(NOWHERE)  # who answers where this event makes its own leaf
         at = node_of[0]
         while at.kind != LEAF:
             if at.kind == NUMERIC:
                 x = numeric[row, at.column]
-                if x <= at.cut:
-                    node = np.int64(at.child)
-                elif x > at.cut:
-                    node = np.int64(at.child + 1)
+                if x == x:
+                    node = int64(at.child) + int64(x > at.cut)
                 else:
                     node = heavier_branch(tree, node)
             elif at.kind == MULTIWAY:
-                value = np.int64(nominal[row, at.column])
+                value = int64(nominal[row, at.column])
                 parent = node
-                node = np.int64(NOWHERE)
+                node = int64(NOWHERE)
                 if 0 <= value < at.table_length:
-                    node = np.int64(tree.tables[at.table_start + value])
+                    if at.table_length == at.branches:  # every value has a child: no look-up
+                        node = int64(at.child) + value
+                    else:
+                        node = int64(tables[at.table_start + value])
                 if node == NOWHERE:
-                    node = lost_child(tree, layout, rules, parent, value)
+                    node = int64(at.other)
+                    if node == NOWHERE or (grow_unseen and value >= 0):
+                        if predicts:
+                            asked = leaf_of(tree, batch, row)
+                        node = lost_child(tree, layout, rules, parent, value)
             elif at.kind == EQUALS:
-                node = np.int64(at.child) + (0 if nominal[row, at.column] == int(at.cut) else 1)
+                node = int64(at.child) + (0 if nominal[row, at.column] == int(at.cut) else 1)
             else:
-                node = np.int64(at.child) + int(holds_token(batch, row, at.column))
+                node = int64(at.child) + int(holds_token(batch, row, at.column))
             at = node_of[node]
             at.routed += weight
         # Test, then train. Calls cost more than the work of an event, so the common case has none.
-        if rules.predictor == MAJORITY:
+        if asked != NOWHERE:
+            predicted[row] = answer(tree, layout, rules, scratch, batch, row, asked)
+        elif by_majority:
             if predicts:
                 predicted[row] = at.majority if counts[CLASSES] > 0 else -1
         elif predicts or rules.predictor == ADAPTIVE:
@@ -160,25 +176,25 @@ def learn_many(
         if k >= counts[CLASSES]:
             counts[CLASSES] = k + 1
         counts[EVENTS] += 1
-        tree.weight[0] += weight
+        all_weight[0] += weight
         at.n += weight
-        at.squares += weight * weight
+        if effective:
+            at.squares += weight * weight
         votes[node, k] += weight
         lead = votes[node, at.majority]
         if votes[node, k] > lead or (votes[node, k] == lead and k < at.majority):
             at.majority = k
         class_weight = seen[node, k] + weight
         seen[node, k] = class_weight
-        for a in range(nominals):
-            code = nominal[row, a] + 1
-            values_seen[a] = code if code > values_seen[a] else values_seen[a]
-        for place in range(batch.sparse_start[row], batch.sparse_start[row + 1]):
-            counts[TOKENS] = max(counts[TOKENS], batch.sparse_index[place] + 1)
-        slot = np.int64(at.slot)
+        if sparse:
+            for place in range(sparse_start[row], sparse_start[row + 1]):
+                counts[TOKENS] = max(counts[TOKENS], sparse_index[place] + 1)
+        slot = int64(at.slot)
         if slot != NOWHERE:
-            whole = tree.slot[slot].gaps == 0
-            for j in range(columns):
-                whole &= numeric[row, j] == numeric[row, j]
+            whole = slot_of[slot].gaps == 0
+            if not no_gaps:
+                for j in range(columns):
+                    whole &= numeric[row, j] == numeric[row, j]
             if whole:
                 share = weight / class_weight
                 for j in range(columns):
@@ -194,14 +210,15 @@ def learn_many(
             else:
                 observe_with_gaps(tree, slot, k, weight, class_weight, numeric, row)
             for a in range(nominals):
-                code = nominal[row, a]
-                if code >= 0:
-                    values[slot, value_start[a] + code, k] += weight
-            for place in range(batch.sparse_start[row], batch.sparse_start[row + 1]):
-                tokens[slot, batch.sparse_index[place], k] += weight
+                code = np.uint32(nominal[row, a])  # missing becomes huge
+                if code < value_room[a]:
+                    values[slot, k, np.uint64(value_start[a]) + code] += weight
+            if sparse:
+                for place in range(sparse_start[row], sparse_start[row + 1]):
+                    tokens[slot, k, sparse_index[place]] += weight
             # Every n_min, see whether the two best attributes are far enough apart.
-            due = at.n - at.n_last >= rules.n_min
-            watch = tree.slot[slot]
+            due = at.n - at.n_last >= n_min
+            watch = slot_of[slot]
             audits = False
             if watch.audited != 0:
                 watch.audit_count += 1
@@ -223,6 +240,20 @@ def has_room(tree: Tree, widest: int) -> bool:
         and counts[TABLE] + 3 * more <= len(tree.tables)
         and counts[LOGGED] < len(tree.log)
     )
+
+
+@inner
+def answer(
+    tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, batch: Batch, row: int, node: int
+) -> int:
+    """What a snapshot would say at this node; -1 when no class is known."""
+    classes = tree.counts[CLASSES]
+    if classes == 0:
+        return -1
+    if uses_bayes(tree, rules.predictor, node):
+        bayes_scores(tree, layout, scratch, batch, row, node)
+        return best_of(scratch.classes[1], classes)
+    return vote(tree, classes, node, rules.new_leaf != EMPTY, scratch.classes[3])
 
 
 @inner

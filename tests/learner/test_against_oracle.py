@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streams import open_stream
 from tests.learner.concepts import Concept
 from tests.learner.twins import RoundingTie, Twins
 from tests.oracle.leaf import Options
@@ -99,7 +100,7 @@ def test_same_tree_and_predictions_for_random_schemas_and_options() -> None:
         unlabelled = replace(concept, missing=0.3).events(330)
         twins.compare_predictions(row for row, _, _ in itertools.islice(unlabelled, 300, 330))
 
-    runs(example, options(), 60)
+    runs(example, options(), 50)
 
 
 def test_same_tree_with_real_weights() -> None:
@@ -138,7 +139,7 @@ def test_same_leaves_are_put_to_sleep_and_woken_under_a_memory_bound() -> None:
 
 def test_same_delays_when_every_leaf_is_audited_at_every_event() -> None:
     def example(concept: Concept, option: Options) -> None:
-        grow_together(concept, option, 150).compare_splits()
+        grow_together(concept, option, 100).compare_splits()
 
     runs(example, options(audit_fraction=1.0, audit_step=1, new_leaf="separate"), 12)
 
@@ -146,7 +147,7 @@ def test_same_delays_when_every_leaf_is_audited_at_every_event() -> None:
 @pytest.mark.parametrize("predictor", ["mc", "nb", "nba"])
 @pytest.mark.parametrize("new_leaf", ["separate", "inherit", "empty"])
 def test_same_tree_at_the_end_of_a_longer_stream(predictor: str, new_leaf: str) -> None:
-    concept = Concept(seed=11, numeric=3, nominal=2, classes=3, missing=0.05, noise=0.1)
+    concept = Concept(seed=11, numeric=3, nominal=2, classes=3, missing=0.05, noise=0.4)
     option = Options(
         n_min=20.0, delta=0.01, tau=0.35, leaf_predictor=predictor, new_leaf=new_leaf
     )  # fmt: skip
@@ -154,4 +155,30 @@ def test_same_tree_at_the_end_of_a_longer_stream(predictor: str, new_leaf: str) 
     twins = grow_together(concept, option, 2000)
 
     assert len(twins.oracle.splits) > 20
+    twins.compare_splits()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings_of_stream"),
+    [
+        ("rtg", {"classes": 3, "nominal": 3, "numeric": 3}),
+        ("sea", {}),
+        ("agrawal", {"function": 2}),
+        ("led", {}),
+        ("waveform21", {}),
+        ("tweets", {"words": 100}),
+    ],
+)
+@pytest.mark.parametrize("predictor", ["mc", "nba"])
+def test_same_tree_on_the_streams_of_the_papers(
+    name: str, settings_of_stream: dict[str, object], predictor: str
+) -> None:
+    stream = open_stream(name, 1, **settings_of_stream)
+    twins = Twins(
+        stream.schema, Options(n_min=50.0, delta=1e-3, tau=0.25, leaf_predictor=predictor)
+    )
+
+    twins.learn_batch(*stream.take(3000))
+
+    assert twins.oracle.splits
     twins.compare_splits()

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from learner import Batch, Encoder, Kind, NodeView, Schema, Snapshot, StreamingTree
@@ -86,6 +87,13 @@ class Twins:
         """Every event, then one last comparison of everything."""
         for event in events:
             self.learn(event)
+        self.compare()
+
+    def learn_batch(self, batch: Batch, y: npt.NDArray[np.int32]) -> None:
+        """A whole batch at once for the learner, event by event for the oracle."""
+        self.tree.learn(batch, y)
+        for row, label in enumerate(y.tolist()):
+            self.oracle.learn(self._plain_row(batch.part(row, row + 1)), label)
         self.compare()
 
     def compare(self) -> None:

@@ -90,7 +90,7 @@ class Numeric:
         """(threshold, branches) of every cut point strictly inside the extremes."""
         low, high = self.extremes()
         step = (high - low) / (points + 1)
-        found = []
+        found: list[tuple[float, tuple[dict[int, float], ...]]] = []
         for b in range(1, points + 1):
             t = low + step * b
             if low < t < high:

@@ -96,7 +96,7 @@ def gaussian_merits(
     points = rules.split_points
     columns = tree.moments.shape[3]
     known, start = scratch.numeric[KNOWN], scratch.numeric[BEFORE]
-    merit, left, right = scratch.points[1], scratch.points[2], scratch.points[3]
+    merit, left = scratch.points[1], scratch.points[2]
     cells_left, cells_right = scratch.points[4], scratch.points[5]
     _prepare(tree, slot, seen, before, rules, scratch)
     _lay_out_cuts(points, columns, scratch)
@@ -107,10 +107,11 @@ def gaussian_merits(
     for b in range(points):
         for j in range(columns):
             q = b * columns + j
+            right = known[j] - left[q]
             after = branch_impurity(rules.criterion, left[q], cells_left[q])
-            after += branch_impurity(rules.criterion, right[q], cells_right[q])
+            after += branch_impurity(rules.criterion, right, cells_right[q])
             least = rules.min_branch_fraction * known[j]
-            admissible = left[q] > least and right[q] > least
+            admissible = left[q] > least and right > least
             merit[q] = start[j] - after if admissible else -np.inf
     _choose(points, columns, scratch)
 
@@ -175,6 +176,7 @@ def _standardise_cuts(
         s = 1.0 / math.sqrt(m2 / (w - 1.0))
         known[j] = w if w > 0.0 else 0.0
         scale[j] = s if w > 1.0 and m2 > 0.0 else _STEP
+    # One loop writes one array: with more, the compiler gives up proving that they are apart.
     for b in range(points):
         for j in range(columns):
             cut = cuts[b * columns + j]
@@ -184,29 +186,29 @@ def _standardise_cuts(
             at = far if scale[j] == _STEP else at
             at = -_FAR if cut < moments[slot, k, LOW, j] else at
             z[b * columns + j] = _FAR if cut >= moments[slot, k, HIGH, j] else at
+    for b in range(points):
+        for j in range(columns):
             weights[b * columns + j] = known[j]
 
 
 @inner
 def _add_class(size: int, info: bool, scratch: Scratch) -> None:
-    """Add one class to both sides of every candidate cut."""
-    z, weights = scratch.points[1], scratch.points[6]
-    left, right = scratch.points[2], scratch.points[3]
+    """Add one class to both sides of every candidate cut.
+
+    Entropy needs only the sum of the cells of both sides, which is kept on the left.
+    """
+    z, weights, left = scratch.points[1], scratch.points[6], scratch.points[2]
     cells_left, cells_right = scratch.points[4], scratch.points[5]
     if info:
         for q in range(size):
             below = weights[q] * _share_below(z[q])
-            above = weights[q] - below
             left[q] += below
-            right[q] += above
-            cells_left[q] += xlog2x(below)
-            cells_right[q] += xlog2x(above)
+            cells_left[q] += xlog2x(below) + xlog2x(weights[q] - below)
     else:
         for q in range(size):
             below = weights[q] * _share_below(z[q])
             above = weights[q] - below
             left[q] += below
-            right[q] += above
             cells_left[q] += below * below
             cells_right[q] += above * above
 

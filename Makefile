@@ -1,0 +1,63 @@
+# Bare `make` prints this list. Everything happens in .venv; nothing is installed elsewhere.
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check lint types contracts format docs bench lock clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+help: ## print the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## create .venv and install what is locked
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "livetree needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)"; exit 1; }
+	@test -x $(BIN)/python || { echo "creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "installing the locked dependencies (first time: about a minute)"
+	@if command -v uv >/dev/null 2>&1; then \
+		uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock \
+		&& uv pip install -q --python $(BIN)/python --no-deps -e .; \
+	else \
+		$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock \
+		&& $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .; \
+	fi
+	@touch $(STAMP)
+
+run: setup ## start the demo: broker, generator, learner and API on http://127.0.0.1:8000
+	@$(BIN)/livetree demo
+
+test: setup check ## lint, types, import contracts and all tests
+	@$(BIN)/python -m pytest
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q tests/learner/test_small_cases.py
+
+check: setup lint types contracts ## lint, types and import contracts only
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: setup
+	@$(BIN)/mypy
+
+contracts: setup
+	@$(BIN)/lint-imports --no-cache
+
+format: setup ## format the code
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+docs: setup ## write the generated tables of docs/ anew
+	@$(BIN)/python docs/generate.py
+
+bench: setup ## learning speed, and peers where they are installed
+	@$(BIN)/python -m benchmarks.learn
+
+lock: setup ## resolve the dependencies anew into requirements.lock (needs uv)
+	@uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-emit-index-url --no-annotate -q -o requirements.lock
+
+clean: ## remove .venv, caches and compiled kernels
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(HOME)/.cache/livetree
