@@ -5,6 +5,8 @@ Command modules import the learner only when they run, so that `--help` answers 
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
@@ -29,6 +31,11 @@ shows how the tree follows. [bold]livetree serve[/bold] is the real service.
 """
 
 
+def unwrapped(text: str) -> str:
+    """Return a docstring with one line a paragraph, for terminals of any width."""
+    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
+
+
 class ReportingGroup(TyperGroup):
     """The group of commands; turns our own errors into one readable message and an exit code."""
 
@@ -49,7 +56,7 @@ class ReportingGroup(TyperGroup):
 
 app = typer.Typer(
     cls=ReportingGroup,
-    help=ABOUT,
+    help=unwrapped(ABOUT),
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -57,11 +64,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command(epilog=EXIT_CODES)(demo.demo)
-app.command(epilog=EXIT_CODES)(serve.serve)
-app.command(epilog=EXIT_CODES)(produce.produce)
-app.command(epilog=EXIT_CODES)(evaluate.evaluate)
-app.command(epilog=EXIT_CODES)(tree.tree)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    demo.demo,
+    serve.serve,
+    produce.produce,
+    evaluate.evaluate,
+    tree.tree,
+)
+for command in COMMANDS:
+    app.command(help=unwrapped(command.__doc__ or ""), epilog=EXIT_CODES)(command)
 
 
 def show_version(value: bool) -> None:
@@ -88,5 +99,5 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; the console script."""
-    app()
+    """Run the command line; the console script, and `python -m app` under the same name."""
+    app(prog_name="livetree")

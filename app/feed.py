@@ -20,8 +20,7 @@ from typing import IO, Any, cast
 import msgspec
 
 from app.errors import SettingsError
-from learner import BadValue, Batch, Encoder, Feature, Kind, LearnerError, Schema, Value
-from learner.batch import Codes
+from learner import BadValue, Batch, Codes, Encoder, Feature, Kind, LearnerError, Schema, Value
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
 DELIMITERS = ",;\t|"
@@ -69,7 +68,18 @@ class FileFeed:
                 raise SettingsError(
                     [f"file '{self._path}', events {done + 1} to {done + len(records)}: {exc}"]
                 ) from exc
-            yield batch, self.encoder.encode_labels(labels)
+            codes = self.encoder.encode_labels(labels)
+            if codes.min() < 0:
+                row = int(codes.argmin())
+                raise SettingsError(
+                    [
+                        f"file '{self._path}', event {done + row + 1}: label '{self.label}' is "
+                        f"{labels[row]!r:.80}; expected one of the {self.encoder.max_classes} "
+                        "classes before it, which are the most there may be. Is it a number to "
+                        "be estimated, or an id? Name another column with --label"
+                    ]
+                )
+            yield batch, codes
             done += len(records)
 
     # --- JSON lines ---

@@ -5,7 +5,7 @@ The public face; everything else is a detail.
 
 from __future__ import annotations
 
-from learner.batch import Batch, dense_batch
+from learner.batch import Batch, Codes, dense_batch
 from learner.encoder import Encoder
 from learner.errors import (
     BadValue,
@@ -28,6 +28,7 @@ __all__ = [
     "VARIANTS",
     "BadValue",
     "Batch",
+    "Codes",
     "Counters",
     "EncodeError",
     "Encoder",

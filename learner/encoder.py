@@ -41,6 +41,7 @@ class Encoder:
         self.max_classes = max_classes
         self.rejected_values = 0  # infinite numbers, taken as missing
         self.overflowed_values = 0  # nominal values and tokens beyond max_values
+        self.revision = 0  # goes up whenever a feature, value, token or class is new
         self._learning = True
         self._features: list[tuple[str, Kind]] = []
         self._names: set[str] = set()
@@ -52,6 +53,7 @@ class Encoder:
 
     def _add(self, feature: Feature) -> None:
         position = len(self._features)
+        self.revision += 1
         self._features.append((feature.name, feature.kind))
         self._names.add(feature.name)
         self._codes.append({})
@@ -65,6 +67,7 @@ class Encoder:
         if len(codes) >= self.max_values:
             self.overflowed_values += 1
             return UNKNOWN
+        self.revision += 1
         if self._features[position][1] == Kind.SPARSE:
             codes[value] = len(self._token_feature)
             self._token_feature.append(position)
@@ -150,6 +153,7 @@ class Encoder:
             for row, label in enumerate(labels):
                 if label not in classes and len(classes) < self.max_classes:
                     classes[label] = len(classes)
+                    self.revision += 1
                 found[row] = classes.get(label, UNKNOWN)
         return np.array(found, np.int32)
 

@@ -28,6 +28,7 @@ from learner.kernels.tree import (
     LOW,
     NODE,
     NODES,
+    PENDING_BRANCHES,
     SLOT,
     SLOTS,
     TABLE,
@@ -104,7 +105,7 @@ def _owned_slots(tree: Tree, sizes: Sizes, encoder: Encoder) -> dict[str, Array]
 def _owned_totals(tree: Tree) -> dict[str, Array]:
     counts = tree.counts.copy()
     counts[SLOTS] = int(active_leaves(tree).sum())
-    counts[FREE_SLOTS] = counts[LOGGED] = 0
+    counts[FREE_SLOTS] = counts[LOGGED] = counts[PENDING_BRANCHES] = 0
     return {
         "tree.counts": counts,
         "tree.weight": tree.weight,

@@ -98,9 +98,9 @@ class NodeView(NamedTuple):
     threshold: float | None  # of a numeric test
     values: tuple[Value, ...]  # equals: the value; contains: the token; multiway: one a child
     children: tuple[int, ...]  # ids; the other branch of a multiway split comes last
-    weight: float  # what reached it, by its leaves' votes
+    weight: float  # of the events that came by it
     share: float  # of the root's weight
-    distribution: dict[Value, float]
+    distribution: dict[Value, float]  # votes of its leaves, prior votes included
     prediction: Value | None
     active: bool  # a leaf that keeps statistics, or an inner node
     n: float  # observed since it was created; at an inner node when it split
@@ -281,12 +281,11 @@ class Snapshot:
         nodes = self._tree.node
         top = 0 if root is None else self._place_of(root)
         children = self._children()
-        weights = self._weights()
-        whole = float(weights[0].sum())
+        votes, traffic = self._summed_votes(), self._traffic()
         stack = [top]
         while stack:
             node = stack.pop()
-            yield self._view(node, children[node], weights[node], whole)
+            yield self._view(node, children[node], votes[node], traffic)
             if depth is None or nodes["depth"][node] - nodes["depth"][top] < depth:
                 stack.extend(reversed(children[node]))
 
@@ -310,7 +309,19 @@ class Snapshot:
                 found.sort(key=lambda child: (child == nodes["other"][node], nodes["value"][child]))
         return below
 
-    def _weights(self) -> Floats:
+    def _traffic(self) -> Floats:
+        """Weight of the events that came by every node: all at the root, shared out below."""
+        parent, routed = self._tree.node["parent"], self._tree.node["routed"]
+        below = np.bincount(parent[1:], routed[1:], minlength=len(parent))
+        traffic = np.zeros(len(parent))
+        traffic[0] = self.counters.weight
+        for node in range(1, len(parent)):  # parents come before their children
+            above = parent[node]
+            if below[above] > 0.0:
+                traffic[node] = traffic[above] * routed[node] / below[above]
+        return traffic
+
+    def _summed_votes(self) -> Floats:
         """Votes of every node: a leaf's own, an inner node's from its leaves."""
         nodes = self._tree.node
         classes = len(self.classes)
@@ -321,14 +332,14 @@ class Snapshot:
             weights[nodes["parent"][node]] += weights[node]
         return weights
 
-    def _view(self, node: int, children: list[int], weights: Floats, whole: float) -> NodeView:
+    def _view(self, node: int, children: list[int], votes: Floats, traffic: Floats) -> NodeView:
         nodes = self._tree.node
         kind, column, cut = (
             int(nodes["kind"][node]),
             int(nodes["column"][node]),
             float(nodes["cut"][node]),
         )
-        weight = float(weights.sum())
+        weight, whole = float(traffic[node]), float(traffic[0])
         values: tuple[Value, ...] = ()
         feature = test = None
         if kind != LEAF:
@@ -356,8 +367,8 @@ class Snapshot:
             children=tuple(int(nodes["id"][child]) for child in children),
             weight=weight,
             share=weight / whole if whole > 0.0 else float(node == 0),
-            distribution=dict(zip(self.classes, map(float, weights), strict=True)),
-            prediction=self._prediction(node, weights),
+            distribution=dict(zip(self.classes, map(float, votes), strict=True)),
+            prediction=self._prediction(node, votes),
             active=kind != LEAF or int(nodes["slot"][node]) != NOWHERE,
             n=float(nodes["n"][node]),
         )

@@ -19,6 +19,8 @@ from learner.kernels.tree import (
     MISSING,
     NODE,
     NODES,
+    PENDING,
+    PENDING_BRANCHES,
     SLOT,
     SLOTS,
     TABLE,
@@ -50,30 +52,31 @@ class Sizes(NamedTuple):
         return max((2, *self.values))
 
 
-FIRST_SIZES = Sizes(1024, 512, 1024, 2, 0, (), 0, 0)
+FIRST_SIZES = Sizes(64, 64, 256, 2, 0, (), 0, 0)
 
 
 def sizes_for(encoder: Encoder, old: Sizes = FIRST_SIZES) -> Sizes:
     """Room for all that the encoder knows; what is too small is doubled."""
-    rooms = old.values + (4,) * (len(encoder.value_counts()) - len(old.values))
+    counts = encoder.value_counts()
+    rooms = old.values + tuple(max(1, count) for count in counts[len(old.values) :])
     tokens = encoder.token_count
     return old._replace(
         classes=roomier(old.classes, len(encoder.classes)),
         numeric=len(encoder.positions(Kind.NUMERIC)),
-        values=tuple(map(roomier, rooms, encoder.value_counts())),
+        values=tuple(map(roomier, rooms, counts)),
         tokens=roomier(max(16, old.tokens), tokens) if tokens else 0,
         features=encoder.feature_count,
     )
 
 
-def with_room_for_a_split(sizes: Sizes, tree: Tree) -> Sizes:
-    """Enough nodes, slots and table entries for whatever one event may cause."""
-    more = sizes.widest + 1
+def with_room(sizes: Sizes, tree: Tree) -> Sizes:
+    """Enough for a lost child, and for the split that waits for room."""
     counts = tree.counts
+    more = 1 + (int(counts[PENDING_BRANCHES]) if counts[PENDING] else 0)
     return sizes._replace(
         nodes=roomier(sizes.nodes, int(counts[NODES]) + more),
         slots=roomier(sizes.slots, int(counts[SLOTS]) + more),
-        table=roomier(sizes.table, int(counts[TABLE]) + 3 * more),
+        table=roomier(sizes.table, int(counts[TABLE]) + 3 * sizes.widest),
     )
 
 

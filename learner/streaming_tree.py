@@ -17,6 +17,7 @@ from learner.kernels.tree import (
     LOGGED,
     MEMORY_CHECKS,
     NOWHERE,
+    PENDING,
     new_leaf,
 )
 from learner.memory import enforce_memory, model_bytes
@@ -30,7 +31,7 @@ from learner.state import (
     new_tree,
     resized,
     sizes_for,
-    with_room_for_a_split,
+    with_room,
 )
 from learner.variants import VARIANTS
 
@@ -79,14 +80,14 @@ class StreamingTree:
         new_leaf(self._tree, NOWHERE, self._rules.audit_fraction)
 
     def _fit(self) -> None:
-        """Arrays and working space for all that the encoder knows, and for one more split."""
+        """Arrays and working space for all that the encoder knows, and for what comes next."""
         sizes = sizes_for(self.encoder, self._sizes)
-        sizes = with_room_for_a_split(sizes, self._tree)
+        sizes = with_room(sizes, self._tree)
         if sizes != self._sizes:
             self._tree = resized(self._tree, self._sizes, sizes)
             self._sizes = sizes
         self._layout = layout_for(self.encoder, sizes)
-        self._tokens_placed = self.encoder.token_count
+        self._fitted = self.encoder.revision
         self._rules = self.params.rules(has_numeric=sizes.numeric > 0)
         self._scratch = new_scratch(sizes, self._rules)
 
@@ -116,15 +117,12 @@ class StreamingTree:
             raise LearnerError(
                 f"predicted is {predicted.dtype}[{len(predicted)}]; expected int32[{len(codes)}]"
             )
-        if (
-            sizes_for(self.encoder, self._sizes) != self._sizes
-            or self.encoder.token_count != self._tokens_placed
-        ):
+        if self.encoder.revision != self._fitted:
             self._fit()
         learn_many = VARIANTS[self.variant].learn_many
         no_gaps = bool(np.isfinite(batch.numeric.sum()))
         row = 0
-        while row < len(codes):
+        while row < len(codes) or self._tree.counts[PENDING]:
             start = row
             row = learn_many(
                 self._tree, self._layout, self._rules, self._scratch,
@@ -136,7 +134,7 @@ class StreamingTree:
             if self._memory_check_is_due():
                 values = int(self._values_learned.sum())
                 enforce_memory(self._tree, self._layout, self._rules, values)
-            if row < len(codes):
+            if row < len(codes) or self._tree.counts[PENDING]:
                 self._fit()
 
     def _note_values(self, nominal: npt.NDArray[np.int32]) -> None:
@@ -149,7 +147,8 @@ class StreamingTree:
     def _memory_check_is_due(self) -> bool:
         events, every = int(self._tree.counts[EVENTS]), self._rules.memory_check_every
         checked = int(self._tree.counts[MEMORY_CHECKS])
-        return self._rules.max_memory_bytes > 0 and events // every > checked
+        due = self._rules.max_memory_bytes > 0 and events // every > checked
+        return due and not self._tree.counts[PENDING]
 
     def _checked(
         self,

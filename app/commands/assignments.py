@@ -1,4 +1,4 @@
-"""`key=value` on the command line, for --set and --run."""
+"""`key=value` on the command line, for --set, --run and --option, and the names of the streams."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import typer
+
+# Written out: to import the generators for a help text would load the compiler.
+STREAM_NAMES = (
+    "sea, sea_g, led, led_g, agrawal, agr_g, rtg, dense, rbf, waveform21, waveform40, tweets"
+)
 
 
 def parse_value(text: str) -> Any:

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
+from app.commands.assignments import STREAM_NAMES
+
 
 def demo(
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of the API; 0 = any.")] = 8000,
     host: Annotated[str, typer.Option(help="Address of the API.")] = "127.0.0.1",
-    stream: Annotated[
-        str, typer.Option(help="The generator: agrawal, sea, led, rbf, dense, ...")
-    ] = "agrawal",
+    stream: Annotated[str, typer.Option(help=f"The generator: {STREAM_NAMES}.")] = "agrawal",
     rate: Annotated[float, typer.Option(min=1, help="Events a second.")] = 2000.0,
     drift_every: Annotated[
         float,

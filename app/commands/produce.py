@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.commands.assignments import parse_assignments
+from app.commands.assignments import STREAM_NAMES, parse_assignments
 
 if TYPE_CHECKING:
     from app.producer import Events
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def produce(
     stream: Annotated[
         str | None,
-        typer.Option(help="A generator: agrawal, sea, led, rtg, ...", show_default=False),
+        typer.Option(help=f"A generator: {STREAM_NAMES}.", show_default=False),
     ] = None,
     file: Annotated[
         Path | None,
@@ -37,11 +37,9 @@ def produce(
         typer.Option(min=0, help="How many; 0 = until the file ends, or Ctrl-C for a generator."),
     ] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the generator.")] = 1,
-    set_: Annotated[
+    option: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="OPTION=VALUE", help="An option of the generator; repeatable."
-        ),
+        typer.Option(metavar="OPTION=VALUE", help="An option of the generator; repeatable."),
     ] = None,
     label: Annotated[
         str | None,
@@ -60,7 +58,7 @@ def produce(
 
     [bold]Examples[/bold]
 
-    livetree produce --stream agrawal --events 100000 --rate 5000 --set function=2
+    livetree produce --stream agrawal --events 100000 --rate 5000 --option function=2
 
     livetree produce --file elec.csv --label class --topic elec
     """
@@ -69,7 +67,7 @@ def produce(
     from app.settings import Settings
 
     settings = Settings.load(config, kafka={"topic": topic, "bootstrap_servers": bootstrap_servers})
-    source = open_events(stream, file, seed, set_ or [], label, settings.event.label_field)
+    source = open_events(stream, file, seed, option or [], label, settings.event.label_field)
     producer = EventProducer(settings.kafka.client_properties(), settings.kafka.topic)
     producer.connect()
     console = error_console()
@@ -103,9 +101,9 @@ def open_events(
     if (stream is None) == (file is None):
         raise typer.BadParameter("give either --stream NAME or --file FILE", param_hint="--stream")
     if file is None:
-        opened = open_stream(str(stream), seed=seed, **parse_assignments(options))
+        opened = open_stream(str(stream), seed=seed, **parse_assignments(options, "--option"))
         return Relabelled(opened, opened.schema, "label", label_field)
     if options:
-        raise typer.BadParameter("options are for --stream only", param_hint="--set")
+        raise typer.BadParameter("options are for --stream only", param_hint="--option")
     feed = FileFeed(file, label=label)
     return Relabelled(feed, feed.schema, feed.label, label_field)

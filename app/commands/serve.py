@@ -33,15 +33,18 @@ def serve(
 ) -> None:
     """Learn from a topic and answer over HTTP, until SIGTERM or Ctrl-C.
 
-    Settings come from the options, the environment, a .env file and --config, in this order. All
-    wrong settings are reported at once. On the first signal the service stops being ready,
-    finishes its requests, writes a last checkpoint and exits 0; a second signal ends it at once.
+    Instead of a topic it may be a growing file of JSON lines (source: file). Settings come from
+    the options, the environment, a .env file and --config, in this order; all wrong ones are
+    reported at once. On the first signal the service stops being ready, finishes its requests,
+    writes a last checkpoint and exits 0; a second signal ends it at once.
 
     [bold]Examples[/bold]
 
     livetree serve --config livetree.yaml
 
     LIVETREE_KAFKA__TOPIC=clicks livetree serve --port 9000
+
+    LIVETREE_SOURCE=file LIVETREE_FILE__PATH=events.jsonl livetree serve
     """
     from app.api.server import bind, run
     from app.log import configure, get_logger

@@ -27,7 +27,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 # their callees a second signature, which would be compiled once more.
 int64: Callable[[Any], int] = np.int64  # type: ignore[assignment]
 
-JIT_DISABLED: bool = bool(numba.config.DISABLE_JIT)
+# A place in an array that is known not to be negative: no check for counting from the end.
+place: Callable[[Any], int] = np.uint64  # type: ignore[assignment]
+
+_njit: Any = numba.njit
+_config: Any = numba.config
+
+JIT_DISABLED: bool = bool(_config.DISABLE_JIT)
 
 
 def _sources_digest() -> str:
@@ -55,7 +61,7 @@ def _cache_folder() -> tuple[Path, bool]:
     Numba refuses to import a cached function when no folder is writable (a read-only container),
     so a temporary folder takes over there.
     """
-    named = str(numba.config.CACHE_DIR)
+    named = str(_config.CACHE_DIR)
     base = Path(named) if named else Path.home() / ".cache" / "livetree"
     folder = base / f"kernels-{_sources_digest()}"
     if _writable(folder):
@@ -64,7 +70,7 @@ def _cache_folder() -> tuple[Path, bool]:
 
 
 CACHE_FOLDER, CACHE_IS_TEMPORARY = _cache_folder()
-numba.config.CACHE_DIR = str(CACHE_FOLDER)
+_config.CACHE_DIR = str(CACHE_FOLDER)
 
 # No fast-math: results must not depend on the width of the machine's vectors, on a compiler's
 # choice to fuse operations, or on NaN being assumed away (NaN means "missing" here).
@@ -73,7 +79,7 @@ _FLAGS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 def kernel(function: F) -> F:
     """Compile a kernel: cached, without the GIL, division by zero as in numpy."""
-    compiled: F = numba.njit(**_FLAGS)(function)
+    compiled: F = _njit(**_FLAGS)(function)
     return compiled
 
 
@@ -83,13 +89,13 @@ def inner(function: F) -> F:
     The wrapper that takes a whole tree apart for Python costs more to compile than the kernel.
     """
     flags = {} if JIT_DISABLED else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    compiled: F = numba.njit(**_FLAGS, **flags)(function)
+    compiled: F = _njit(**_FLAGS, **flags)(function)
     return compiled
 
 
 def inlined(function: F) -> F:
     """Compile a tiny formula that must disappear into its caller's loop."""
-    compiled: F = numba.njit(forceinline=True, **_FLAGS)(function)
+    compiled: F = _njit(forceinline=True, **_FLAGS)(function)
     return compiled
 
 

@@ -88,13 +88,13 @@ def install_split(
     rules: Rules,
     scratch: Scratch,
     node: int,
+    branches: int,
 ) -> None:
     """The best candidate becomes the node's test; one leaf a branch, with n = 0.
 
     A multiway attribute is constant below, so the leaves bar it. The node keeps its votes: they
-    answer where a branch has none.
+    answer where a branch has none. ``branch_counts`` has filled the branches.
     """
-    branches = branch_counts(tree, layout, scratch, node)
     kind, column = int(scratch.ranking[BEST_KIND]), int(scratch.ranking[BEST_COLUMN])
     give_back_slot(tree, node)
     tree.node[node].kind = kind

@@ -36,7 +36,7 @@ MEAN, M2, LOW, HIGH, MISSING = 0, 1, 2, 3, 4
 # why an attribute is not considered at a leaf
 ON_PATH, POOR = 1, 2
 
-# places in Tree.counts
+# places in Tree.counts; PENDING is 1 + the node of a split that waits for room, 0 = none
 (
     NODES,
     SLOTS,
@@ -46,6 +46,8 @@ ON_PATH, POOR = 1, 2
     CLASSES,
     TOKENS,
     LOGGED,
+    PENDING,
+    PENDING_BRANCHES,
     EVENTS,
     ATTEMPTS,
     SPLITS_BOUND,
@@ -58,35 +60,38 @@ ON_PATH, POOR = 1, 2
     DEACTIVATED,
     REACTIVATED,
     MEMORY_CHECKS,
-) = range(20)
-COUNTS = 20
+) = range(22)
+COUNTS = 22
 
 
+# What the walk of an event reads comes first: one cache line of 64 bytes. The record is as long as
+# two, so that a node's place is found by a shift.
 NODE = np.dtype(
     [
-        ("id", np.int64),  # stable name, never used twice
-        ("table_start", np.int64),  # multiway: see the drawing above
         ("cut", np.float64),  # threshold, or code of the value
         ("routed", np.float64),  # weight that came this way: the branch's estimate, then events
+        ("table_start", np.int64),  # multiway: see the drawing above
         ("n", np.float64),  # weight observed since creation
-        ("n_last", np.float64),  # n at the last check
-        ("squares", np.float64),  # sum of squared weights, for the effective n
-        ("mc_right", np.float64),  # weight that majority / naive Bayes got right (adaptive)
-        ("nb_right", np.float64),
         ("kind", np.int32),
         ("column", np.int32),  # numeric, nominal or token column of the test
         ("child", np.int32),  # first child
         ("branches", np.int32),  # children side by side
-        ("other", np.int32),  # multiway: child of missing and unseen values, NOWHERE until needed
         ("table_length", np.int32),
-        ("value", np.int32),  # code by which a multiway parent reaches this node, -1 = other
+        ("other", np.int32),  # multiway: child of missing and unseen values, NOWHERE until needed
         ("slot", np.int32),
         ("majority", np.int32),  # class with the most votes
+        ("n_last", np.float64),  # n at the last check
+        ("squares", np.float64),  # sum of squared weights, kept for the effective n only
+        ("mc_right", np.float64),  # weight that majority / naive Bayes got right (adaptive)
+        ("nb_right", np.float64),
+        ("id", np.int64),  # stable name, never used twice
+        ("value", np.int32),  # code by which a multiway parent reaches this node, -1 = other
         ("parent", np.int32),
         ("depth", np.int32),
-        ("unused", np.int32),  # keeps the record a multiple of 8 bytes
+        ("unused", np.int32, 3),
     ]
 )
+assert NODE.itemsize == 128
 
 SLOT = np.dtype(
     [

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.batch import Batch
-from learner.kernels.jit import inner, int64, kernel
+from learner.kernels.jit import inner, int64, kernel, place
 from learner.kernels.leaves import bayes_scores, best_of, uses_bayes, vote
 from learner.kernels.numeric.gaussian import observe_with_gaps
 from learner.kernels.predict import leaf_of
@@ -45,7 +45,7 @@ from learner.kernels.rules import (
     Rules,
     Scratch,
 )
-from learner.kernels.splitting import counted, install_split, lost_child
+from learner.kernels.splitting import branch_counts, counted, install_split, lost_child
 from learner.kernels.tree import (
     ATTEMPTS,
     AUDITED_SPLITS,
@@ -77,6 +77,8 @@ from learner.kernels.tree import (
     NODES,
     NOWHERE,
     NUMERIC,
+    PENDING,
+    PENDING_BRANCHES,
     PURE_CHECKS,
     SLOTS,
     SPLITS_BOUND,
@@ -108,7 +110,8 @@ def learn_many(
 ) -> int:
     """Learn rows from ``start`` on, one at a time; returns the row to go on with.
 
-    It stops early before a row that might not fit, and after one that makes a memory check due.
+    It stops early for the shell to do what it cannot: before a row that might not fit, at a split
+    that waits for room (and is made first thing next time), and when a memory check is due.
 
     [DH00] Table 1. ``weights`` is empty when every event weighs 1; ``predicted`` is empty, or
     takes the class predicted before each event is learned; ``no_gaps`` promises that no numeric
@@ -124,34 +127,42 @@ def learn_many(
     unit, predicts = len(weights) == 0, len(predicted) > 0
     by_majority, n_min, effective = rules.predictor == MAJORITY, rules.n_min, rules.effective_n
     value_room, grow_unseen = layout.value_room, rules.grow_unseen
-    checked = -1
+    checked, total = -1, all_weight[0]
+    if counts[PENDING] > 0:
+        waiting = counts[PENDING] - 1
+        counts[PENDING] = 0
+        consider(tree, layout, rules, scratch, waiting, True, False)
+        if rules.max_memory_bytes > 0 and counts[EVENTS] % rules.memory_check_every == 0:
+            return start
     for row in range(start, len(y)):
         if counts[NODES] != checked:
             if not has_room(tree, len(scratch.branch_counts)):
+                all_weight[0] = total
                 return row
             checked = counts[NODES]
         weight = 1.0 if unit else weights[row]
-        k = int64(y[row])
+        here = place(row)
+        k = int64(y[here])
         # Sort the example into a leaf.
         node = int64(0)
         asked = int64(NOWHERE)  # who answers where this event makes its own leaf
         at = node_of[0]
         while at.kind != LEAF:
             if at.kind == NUMERIC:
-                x = numeric[row, at.column]
+                x = numeric[here, place(at.column)]
                 if x == x:
                     node = int64(at.child) + int64(x > at.cut)
                 else:
                     node = heavier_branch(tree, node)
             elif at.kind == MULTIWAY:
-                value = int64(nominal[row, at.column])
+                value = int64(nominal[here, place(at.column)])
                 parent = node
                 node = int64(NOWHERE)
                 if 0 <= value < at.table_length:
                     if at.table_length == at.branches:  # every value has a child: no look-up
                         node = int64(at.child) + value
                     else:
-                        node = int64(tables[at.table_start + value])
+                        node = int64(tables[place(at.table_start + value)])
                 if node == NOWHERE:
                     node = int64(at.other)
                     if node == NOWHERE or (grow_unseen and value >= 0):
@@ -162,7 +173,7 @@ def learn_many(
                 node = int64(at.child) + (0 if nominal[row, at.column] == int(at.cut) else 1)
             else:
                 node = int64(at.child) + int(holds_token(batch, row, at.column))
-            at = node_of[node]
+            at = node_of[place(node)]
             at.routed += weight
         # Test, then train. Calls cost more than the work of an event, so the common case has none.
         if asked != NOWHERE:
@@ -176,69 +187,86 @@ def learn_many(
         if k >= counts[CLASSES]:
             counts[CLASSES] = k + 1
         counts[EVENTS] += 1
-        all_weight[0] += weight
+        total += weight
         at.n += weight
         if effective:
             at.squares += weight * weight
-        votes[node, k] += weight
-        lead = votes[node, at.majority]
-        if votes[node, k] > lead or (votes[node, k] == lead and k < at.majority):
+        leaf, label = place(node), place(k)
+        mine = votes[leaf, label] + weight
+        lead = votes[leaf, place(at.majority)]
+        votes[leaf, label] = mine
+        if k != at.majority and (mine > lead or (mine == lead and k < at.majority)):
             at.majority = k
-        class_weight = seen[node, k] + weight
-        seen[node, k] = class_weight
+        class_weight = seen[leaf, label] + weight
+        seen[leaf, label] = class_weight
         if sparse:
-            for place in range(sparse_start[row], sparse_start[row + 1]):
-                counts[TOKENS] = max(counts[TOKENS], sparse_index[place] + 1)
+            for t in range(sparse_start[row], sparse_start[row + 1]):
+                counts[TOKENS] = max(counts[TOKENS], sparse_index[t] + 1)
         slot = int64(at.slot)
         if slot != NOWHERE:
-            whole = slot_of[slot].gaps == 0
+            own = place(slot)
+            watch = slot_of[own]
+            whole = watch.gaps == 0
             if not no_gaps:
                 for j in range(columns):
                     whole &= numeric[row, j] == numeric[row, j]
             if whole:
                 share = weight / class_weight
                 for j in range(columns):
-                    x = numeric[row, j]
-                    mean = moments[slot, k, MEAN, j]
+                    x = numeric[here, j]
+                    mean = moments[own, label, MEAN, j]
                     delta = x - mean
                     mean += delta * share
-                    low, high = moments[slot, k, LOW, j], moments[slot, k, HIGH, j]
-                    moments[slot, k, MEAN, j] = mean
-                    moments[slot, k, M2, j] += weight * delta * (x - mean)
-                    moments[slot, k, LOW, j] = x if x < low else low
-                    moments[slot, k, HIGH, j] = x if x > high else high
+                    low, high = moments[own, label, LOW, j], moments[own, label, HIGH, j]
+                    moments[own, label, MEAN, j] = mean
+                    moments[own, label, M2, j] += weight * delta * (x - mean)
+                    moments[own, label, LOW, j] = x if x < low else low
+                    moments[own, label, HIGH, j] = x if x > high else high
             else:
                 observe_with_gaps(tree, slot, k, weight, class_weight, numeric, row)
             for a in range(nominals):
-                code = np.uint32(nominal[row, a])  # missing becomes huge
+                code = np.uint32(nominal[here, a])  # missing becomes huge
                 if code < value_room[a]:
-                    values[slot, k, np.uint64(value_start[a]) + code] += weight
+                    values[own, label, place(value_start[a]) + code] += weight
             if sparse:
-                for place in range(sparse_start[row], sparse_start[row + 1]):
-                    tokens[slot, k, sparse_index[place]] += weight
+                for t in range(sparse_start[row], sparse_start[row + 1]):
+                    tokens[slot, k, sparse_index[t]] += weight
             # Every n_min, see whether the two best attributes are far enough apart.
             due = at.n - at.n_last >= n_min
-            watch = slot_of[slot]
             audits = False
             if watch.audited != 0:
                 watch.audit_count += 1
                 audits = watch.audit_first < 0.0 and watch.audit_count % rules.audit_step == 0
             if due or audits:
                 consider(tree, layout, rules, scratch, node, due, audits)
+                if counts[PENDING] > 0:
+                    all_weight[0] = total
+                    return row + 1
         if rules.max_memory_bytes > 0 and counts[EVENTS] % rules.memory_check_every == 0:
+            all_weight[0] = total
             return row + 1
+    all_weight[0] = total
     return len(y)
 
 
 @inner
 def has_room(tree: Tree, widest: int) -> bool:
-    """Whether one more event fits whatever it causes: a lost child, a split, their records."""
-    counts, more = tree.counts, widest + 1
+    """Whether one more event fits: a lost child with its table, and the record of a split."""
+    counts = tree.counts
     return bool(
-        counts[NODES] + more <= len(tree.node)
-        and counts[SLOTS] + more <= len(tree.slot)
-        and counts[TABLE] + 3 * more <= len(tree.tables)
+        counts[NODES] < len(tree.node)
+        and counts[SLOTS] < len(tree.slot)
+        and counts[TABLE] + 3 * widest <= len(tree.tables)
         and counts[LOGGED] < len(tree.log)
+    )
+
+
+@inner
+def has_room_below(tree: Tree, branches: int) -> bool:
+    """Whether a split into so many branches fits."""
+    counts = tree.counts
+    return bool(
+        counts[NODES] + branches <= len(tree.node) and counts[SLOTS] + branches <= len(tree.slot)
     )
 
 
@@ -312,6 +340,7 @@ def consider(
     if is_pure(counted(tree, rules, node)):
         counts[PURE_CHECKS] += due
         return
+    branches = 0
     evaluate(tree, layout, rules, scratch, node)
     outcome = split_test(tree, rules, scratch, node)
     if audits:
@@ -320,6 +349,12 @@ def consider(
             tree.slot[at.slot].audit_first = at.n
     if not due:
         return
+    if outcome != NO_SPLIT_YET:
+        branches = branch_counts(tree, layout, scratch, node)
+        if not has_room_below(tree, branches):
+            counts[PENDING] = node + 1
+            counts[PENDING_BRANCHES] = branches
+            return
     counts[ATTEMPTS] += 1
     counts[EVALUATIONS] += int(scratch.ranking[EVALUATED])
     if outcome == NO_SPLIT_YET:
@@ -329,7 +364,7 @@ def consider(
         return
     counts[SPLITS_TIE if outcome == BY_TIE else SPLITS_BOUND] += 1
     log_split(tree, scratch, node, outcome)
-    install_split(tree, layout, rules, scratch, node)
+    install_split(tree, layout, rules, scratch, node, branches)
 
 
 @inner

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,11 @@ def checkpoint(events: int = 10, **changed: Any) -> Checkpoint:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> CheckpointFolder:
+def folder(tmp_path: Path) -> Iterator[CheckpointFolder]:
     made = CheckpointFolder(tmp_path / "checkpoints", keep=2)
     made.acquire()
-    return made
+    yield made
+    made.release()
 
 
 def test_what_is_saved_is_what_is_loaded(folder: CheckpointFolder) -> None:
@@ -135,6 +137,7 @@ def test_leftovers_of_a_crash_are_removed(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path)
 
     folder.acquire()
+    folder.release()
 
     assert folder.load() is None
     assert not list(tmp_path.glob("*.tmp"))

@@ -13,8 +13,9 @@ import typer
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.commands.assignments import parse_assignments, parse_value
+from app.commands.assignments import STREAM_NAMES, parse_assignments, parse_value
 from app.commands.evaluate import parameters_of, plan
+from streams import STREAMS
 from tests.app.conftest import Broker
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +24,7 @@ COMMANDS = ("demo", "serve", "produce", "evaluate", "tree")
 
 def livetree(*arguments: str, **environment: str) -> Any:
     """Run a command in this process."""
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", **environment})
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"} | environment)
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +51,16 @@ def test_every_command_has_examples_and_every_option_a_sentence(command: str) ->
     assert f"livetree {command}" in result.output
     parameters = typer.main.get_command(app).commands[command].params  # type: ignore[attr-defined]
     assert all(getattr(parameter, "help", None) for parameter in parameters)
+
+
+def test_the_help_is_not_broken_into_short_lines() -> None:
+    result = livetree("serve", "--help", COLUMNS="300")
+
+    assert "Settings come from the options, the environment, a .env file" in result.output
+
+
+def test_the_help_names_every_stream() -> None:
+    assert ", ".join(STREAMS) == STREAM_NAMES
 
 
 def test_the_version_is_printed() -> None:
@@ -83,7 +94,7 @@ def test_help_does_not_wait_for_the_compiler() -> None:
         ["evaluate", "--stream", "sea", "--run", "a:n_min=3", "--run", "a:n_min=4"],
         ["evaluate", "--stream", "sea", "--run", ":n_min=3"],
         ["produce"],
-        ["produce", "--file", "x.csv", "--set", "a=1"],
+        ["produce", "--file", "x.csv", "--option", "a=1"],
         ["tree", "--url", "ftp://x"],
     ],
 )
@@ -139,7 +150,7 @@ def test_evaluate_prints_json_for_programs() -> None:
     assert result.exit_code == 0, result.output
     first, second = json.loads(result.stdout)
     assert (first["name"], second["name"]) == ("a", "b")
-    assert first["params"] == {"audit_fraction": 1.0, "n_min": 100, "tau": 0.1}
+    assert first["params"] == {"n_min": 100, "tau": 0.1}
     assert first["events"] == 3000
     assert len(first["tree_hash"]) == 64
 
@@ -168,8 +179,8 @@ def test_the_same_seed_grows_the_same_tree() -> None:
 def test_parameters_of_one_variant_win_over_those_of_all() -> None:
     assigned = parse_assignments(["n_min=100", "vfdt.n_min=50", "efdt.tau=0"])
 
-    assert parameters_of("vfdt", assigned) == {"audit_fraction": 1.0, "n_min": 50}
-    assert parameters_of("efdt", assigned) == {"audit_fraction": 1.0, "n_min": 100, "tau": 0}
+    assert parameters_of("vfdt", assigned) == {"n_min": 50}
+    assert parameters_of("efdt", assigned) == {"n_min": 100, "tau": 0}
 
 
 def test_runs_are_planned_in_their_order() -> None:

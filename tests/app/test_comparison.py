@@ -45,6 +45,25 @@ def test_batch_size_does_not_change_the_results() -> None:
         }
 
 
+def test_the_delay_of_every_split_is_measured_beside_the_tree_on_the_clock() -> None:
+    feed = StreamFeed(open_stream("agrawal", seed=3))
+    runs = [
+        Run("plain", "vfdt", {"n_min": 50.0}),
+        Run("none", "vfdt", {"n_min": 50.0, "audit_fraction": 0.0}),
+        Run("all", "vfdt", {"n_min": 50.0, "audit_fraction": 1.0}),
+    ]
+    contenders = enter(runs, feed.encoder)
+    plain, none, audited = compare(feed, contenders, events=6000)
+
+    assert contenders[0].tree.counters().audit_evaluations < plain["attribute_evaluations"]
+    assert plain["split_delay_mean"] == audited["split_delay_mean"]
+    assert plain["audited_splits"] == audited["audited_splits"] == plain["splits"] > 0
+    assert none["split_delay_mean"] is None
+    same = ("accuracy", "split_attempts", "attribute_evaluations", "nodes", "depth")
+    assert [plain[key] for key in same] == [none[key] for key in same]
+    assert [plain[key] for key in same] == [audited[key] for key in same]
+
+
 def test_exactly_so_many_events_are_learned() -> None:
     assert [result["events"] for result in run_once(batch=1000, events=1)] == [1, 1]
     assert [result["events"] for result in run_once(batch=1000, events=2500)] == [2500, 2500]

@@ -3,32 +3,114 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Message
 
 from app import wiring
 from app.checkpoint import CheckpointFolder
 from app.settings import Settings
+from learner import Encoder, Schema, StreamingTree
+from streams import open_stream
 from tests.app.conftest import FEATURES, Broker, events
 
-LEARNER = """
-import json, sys, time
+# Every line is the settings of a learner. It is forked, so that only one process has to import
+# everything, and is reaped before the next one begins.
+LEARNERS = """
+import json, os, sys, time
 from app import wiring
+from app.log import configure
 from app.settings import Settings
+from app.warmup import warm_up
 
-service = wiring.build(Settings.load(environ={}, **json.loads(sys.argv[1])))
-service.start()
-time.sleep(600)
+configure("error", "json", sys.stderr)
+warm_up()
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        wiring.build(Settings.load(environ={}, **json.loads(line))).start()
+        time.sleep(600)
+    print(pid, flush=True)
+    os.waitpid(pid, 0)
+    print("gone", flush=True)
 """
 
 
-def given(broker: Broker, topic: str, folder: Path) -> dict[str, Any]:
+class Learners:
+    """Starts learners that are there to be killed, one at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", LEARNERS], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self._running: int | None = None
+
+    def start(self, settings: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(settings).encode() + b"\n")
+        self._process.stdin.flush()
+        self._running = int(self._process.stdout.readline())
+
+    def kill(self) -> None:
+        if self._running is not None:
+            assert self._process.stdout is not None
+            os.kill(self._running, signal.SIGKILL)
+            self._running = None
+            assert self._process.stdout.readline() == b"gone\n"
+
+    def close(self) -> None:
+        self.kill()
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def learners() -> Iterator[Learners]:
+    made = Learners()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def wait(until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not until():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.002)
+
+
+def finish(given: dict[str, Any], end: int) -> str:
+    """Learn to the end in this process; return the hash of the model."""
+    settings = Settings.load(environ={}, **given)
+    service = wiring.build(settings)
+    service.start()
+    wait(lambda: service.consumer.source.positions().get(0, 0) >= end)
+    service.stop()
+    assert service.failure is None
+    kept = CheckpointFolder(settings.checkpoint.folder).load()
+    assert kept is not None
+    assert kept.offsets == {0: end}
+    return kept.model_hash
+
+
+def newest(folder: Path) -> int:
+    """Return the number of the newest checkpoint; 0 without one."""
+    files = CheckpointFolder(folder).files()
+    return int(files[0].stem) if files else 0
+
+
+def over_kafka(broker: Broker, topic: str, folder: Path) -> dict[str, Any]:
     return {
         "kafka": {
             "bootstrap_servers": broker.bootstrap_servers,
@@ -42,48 +124,24 @@ def given(broker: Broker, topic: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def wait(until: Callable[[], bool]) -> None:
-    for _ in range(12_000):
-        if until():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not happen")
-
-
-def finish(settings: Settings, records: int) -> str:
-    """Learn to the end in this process; return the hash of the model."""
-    service = wiring.build(settings)
-    service.start()
-    wait(lambda: service.consumer.source.positions().get(0, 0) >= records)
-    service.stop()
-    assert service.failure is None
-    kept = CheckpointFolder(settings.checkpoint.folder).load()
-    assert kept is not None
-    assert kept.offsets == {0: records}
-    return kept.model_hash
-
-
-def kill_after_a_checkpoint(settings: dict[str, Any], folder: CheckpointFolder) -> None:
-    before = folder.files()[:1]
-    child = subprocess.Popen([sys.executable, "-c", LEARNER, json.dumps(settings)])
-    wait(lambda: folder.files()[:1] != before)
-    child.kill()
-    child.wait()
-
-
-def test_a_killed_learner_continues_to_the_same_model(broker: Broker, tmp_path: Path) -> None:
+def test_a_killed_learner_continues_to_the_same_model(
+    broker: Broker, learners: Learners, tmp_path: Path
+) -> None:
     topic = broker.topic()
-    settings = given(broker, topic, tmp_path / "killed")
+    folder = tmp_path / "killed"
     sent, poison = 0, []
-    for kill in range(2):
+    for kill in range(3):
         values = [*events(1000, seed=kill), b"poison", *events(300, seed=10 + kill)]
         broker.send(topic, *values)
         poison.append(sent + 1000)
         sent += len(values)
-        kill_after_a_checkpoint(settings, CheckpointFolder(tmp_path / "killed"))
+        before = newest(folder)
+        learners.start(over_kafka(broker, topic, folder))
+        wait(lambda before=before: newest(folder) > before)  # type: ignore[misc]
+        learners.kill()
 
-    resumed = finish(Settings.load(environ={}, **settings), sent)
-    straight = finish(Settings.load(environ={}, **given(broker, topic, tmp_path / "whole")), sent)
+    resumed = finish(over_kafka(broker, topic, folder), sent)
+    straight = finish(over_kafka(broker, topic, tmp_path / "whole"), sent)
 
     assert resumed == straight
     letters = broker.read(f"{topic}.dlq", broker.end(f"{topic}.dlq"))
@@ -93,3 +151,78 @@ def test_a_killed_learner_continues_to_the_same_model(broker: Broker, tmp_path: 
 def letter_offset(letter: Message) -> int:
     headers: Any = letter.headers()
     return int(dict(headers)["__livetree.errors.offset"])
+
+
+def from_file(path: Path, folder: Path, poll_batch: int) -> dict[str, Any]:
+    return {
+        "source": "file",
+        "file": {"path": str(path), "poll_timeout_seconds": 0.01},
+        "kafka": {"poll_batch": poll_batch},
+        "schema": {"infer_from": 150},
+        "tree": {"n_min": 50, "leaf_predictor": "nba", "audit_fraction": 0.5},
+        "checkpoint": {"folder": str(folder), "every_events": 100},
+    }
+
+
+def test_a_learner_of_a_growing_file_killed_at_random_moments_continues_to_the_same_model(
+    learners: Learners, tmp_path: Path
+) -> None:
+    chance = random.Random(20)
+    path, folder = tmp_path / "events.jsonl", tmp_path / "killed"
+    rows = open_stream("agrawal", seed=3).events(8000)
+    good = [json.dumps(row).encode() for row in rows]
+    lines = [line for place, line in enumerate(good) for line in around(place, line)]
+    content = b"\n".join(lines) + b"\n"
+    written, resumed_from = 0, set()
+    for _ in range(8):
+        before = newest(folder)
+        resumed_from.add(before)
+        learners.start(from_file(path, folder, poll_batch=chance.choice([1, 7, 40])))
+        # Grows in pieces that end anywhere, also within a line, also while nobody reads.
+        part = content[written : written + len(content) // chance.randint(10, 20)]
+        written += len(part)
+        with path.open("ab") as file:
+            for cut in range(0, len(part), 10_000):
+                file.write(part[cut : cut + 10_000])
+                file.flush()
+        # Anywhere between a learner that has hardly begun and one that has nothing left to do.
+        enough = before + chance.randint(0, 2)
+        wait(lambda enough=enough: newest(folder) >= enough)  # type: ignore[misc]
+        time.sleep(chance.uniform(0.0, 0.05))
+        learners.kill()
+    with path.open("ab") as file:
+        file.write(content[written:])
+
+    resumed = finish(from_file(path, folder, 50), len(content))
+    straight = finish(from_file(path, tmp_path / "whole", 1000), len(content))
+
+    assert len(resumed_from) > 3  # kills did hit learners at work
+    assert resumed == straight == learned_at_once(rows)
+    letters = [json.loads(line) for line in Path(f"{path}.dlq").read_bytes().splitlines()]
+    assert {letter["offset"] for letter in letters} == poison_offsets(lines)
+
+
+def around(place: int, line: bytes) -> list[bytes]:
+    """Return the line, now and then with a bad record, an empty one or none before it."""
+    return {0: [b'{"age": "old"}', line], 500: [b"", line], 700: [b"\xff", line]}.get(
+        place % 1000, [line]
+    )
+
+
+def poison_offsets(lines: list[bytes]) -> set[int]:
+    offset, found = 0, set()
+    for line in lines:
+        if line in (b'{"age": "old"}', b"\xff"):
+            found.add(offset)
+        offset += len(line) + 1
+    return found
+
+
+def learned_at_once(rows: list[dict[str, Any]]) -> str:
+    """Return the hash of the tree that learns all events in one call, without a service."""
+    records = [{name: value for name, value in row.items() if name != "label"} for row in rows]
+    encoder = Encoder(Schema.infer(records[:150]))
+    tree = StreamingTree(encoder, "vfdt", n_min=50, leaf_predictor="nba", audit_fraction=0.5)
+    labels = encoder.encode_labels([row["label"] for row in rows])
+    tree.learn(encoder.encode_records(records), labels)
+    return tree.hash()

@@ -128,3 +128,11 @@ def test_unknown_columns_and_files_are_named(tmp_path: Path) -> None:
         FileFeed(path, nominal=["nope"])
     with pytest.raises(SettingsError, match="does not exist"):
         FileFeed(tmp_path / "none.csv")
+
+
+def test_a_label_with_too_many_classes_is_an_error_that_names_the_event(tmp_path: Path) -> None:
+    rows = "".join(f"{row},id-{row}\n" for row in range(1200))
+    feed = FileFeed(write(tmp_path / "data.csv", "x,y\n" + rows))
+
+    with pytest.raises(SettingsError, match=r"event 1001: label 'y' is 'id-1000'; .* 1000 classes"):
+        list(feed.batches(300))

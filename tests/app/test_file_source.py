@@ -85,8 +85,10 @@ def test_a_file_that_is_not_the_checkpoints_is_refused(tmp_path: Path) -> None:
     first.close()
     path.write_bytes(b"another file\nthat is long enough\n")
 
+    second = opened(path, start)
     with pytest.raises(SourceChanged, match="another file"):
-        opened(path, start).poll(10)
+        second.poll(10)
+    second.close()
 
 
 def test_a_file_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
