@@ -372,13 +372,13 @@ class Settings(BaseSettings):
         return self.dead_letter.topic or f"{self.kafka.topic}.dlq"
 
     def shown(self) -> dict[str, Any]:
-        """Return everything as plain data with the secrets masked, for the log."""
-        plain = self.model_dump(mode="json", by_alias=True)
-        plain["kafka"]["extra"] = {
-            key: "**********" if _is_secret(key) else value
-            for key, value in self.kafka.extra.items()
+        """Return what differs from the defaults, by name and with secrets masked, for the log."""
+        own, defaults = _flat(self), _flat(Settings())
+        return {
+            name: "**********" if name.startswith("kafka.extra.") and _is_secret(name) else value
+            for name, value in own.items()
+            if name not in defaults or value != defaults[name]
         }
-        return plain
 
     def tree_shaping(self) -> dict[str, Any]:
         """Return what must not change between a checkpoint and the run that continues it."""
@@ -392,6 +392,18 @@ class Settings(BaseSettings):
         schema["declared"] = declared.to_dict() if declared else None
         tree = self.tree.model_dump(mode="json")
         return {"variant": self.variant, "tree": tree, "schema": schema, "event": event}
+
+
+def _flat(settings: Settings) -> dict[str, Any]:
+    """Return all settings as plain data: {"kafka.topic": "t", ...}."""
+    flat: dict[str, Any] = {}
+    left = list(settings.model_dump(mode="json", by_alias=True).items())
+    for name, value in left:  # grows while it is read: groups are put behind
+        if isinstance(value, dict):
+            left += [(f"{name}.{key}", inner) for key, inner in value.items()]
+        else:
+            flat[name] = value
+    return flat
 
 
 def _is_secret(key: str) -> bool:

@@ -161,15 +161,18 @@ def _line(model: type[Settings], error: ErrorDetails) -> str:
     expected = message.removeprefix("Input should be ").removeprefix("String should ")
     if expected.startswith(("greater", "less")):
         expected = f"a value {expected}"
+    if error["type"] == "string_pattern_mismatch":
+        expected = "letters, digits, '_', '.' and '-' only"
+    expected = expected.removeprefix("have ")
     secret = any(word in path[-1] for word in ("password", "secret"))
     shown = "'**********'" if secret else _short(value)
     return f"{name} is {shown}; expected {expected[:1].lower()}{expected[1:]}"
 
 
 def _suggestion(model: type[BaseModel], path: tuple[str, ...]) -> str:
-    known = {variable_of(known) for known in setting_paths(model)}
-    close = difflib.get_close_matches(variable_of(path), sorted(known), 1, 0.8)
-    return f"; did you mean {close[0]}?" if close else ""
+    known = {"__".join(known): variable_of(known) for known in setting_paths(model)}
+    close = difflib.get_close_matches("__".join(path), sorted(known), 1, 0.7)
+    return f"; did you mean {known[close[0]]}?" if close else ""
 
 
 def setting_paths(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -201,7 +204,21 @@ def _contradictions(settings: Settings) -> list[str]:
             for feature in schema.features
             if feature.name in settings.event.reserved
         ]
-    return problems + _tree_problems(settings)
+    return problems + _sasl_problems(settings) + _tree_problems(settings)
+
+
+def _sasl_problems(settings: Settings) -> list[str]:
+    """Name what is missing; the client library would speak of Kerberos instead."""
+    kafka = settings.kafka
+    own_way = any(name.startswith("sasl.") for name in kafka.extra)
+    if settings.source != "kafka" or own_way or not kafka.security_protocol.startswith("SASL"):
+        return []
+    return [
+        f"kafka.{name} ({variable_of(('kafka', name))}) is missing; expected it with the "
+        f"security_protocol {kafka.security_protocol}"
+        for name in ("sasl_mechanism", "username", "password")
+        if getattr(kafka, name) is None
+    ]
 
 
 def _tree_problems(settings: Settings) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ class Encoder:
         self.revision = 0  # goes up whenever a feature, value, token or class is new
         self._learning = True
         self._features: list[tuple[str, Kind]] = []
+        self._of_kind: dict[Kind, list[int]] = {kind: [] for kind in Kind}
         self._names: set[str] = set()
         self._codes: list[dict[Value, int]] = []  # nominal value -> code; token -> token column
         self._token_feature: list[int] = []  # token column -> feature position
@@ -55,6 +57,7 @@ class Encoder:
         position = len(self._features)
         self.revision += 1
         self._features.append((feature.name, feature.kind))
+        self._of_kind[feature.kind].append(position)
         self._names.add(feature.name)
         self._codes.append({})
         for value in feature.values:
@@ -115,8 +118,7 @@ class Encoder:
 
     def value_counts(self) -> list[int]:
         """Number of codes of each nominal feature, in schema order."""
-        pairs = zip(self._features, self._codes, strict=True)
-        return [len(codes) for (_, kind), codes in pairs if kind == Kind.NOMINAL]
+        return [len(self._codes[position]) for position in self._of_kind[Kind.NOMINAL]]
 
     def value_name(self, position: int, code: int) -> Value:
         """The nominal value with this code."""
@@ -128,7 +130,7 @@ class Encoder:
 
     def positions(self, kind: Kind) -> list[int]:
         """Positions of the features of one kind."""
-        return [i for i, (_, of) in enumerate(self._features) if of == kind]
+        return self._of_kind[kind]
 
     def admit(self, record: Mapping[str, object]) -> bool:
         """Add the features of a record that have no column yet; True if there were any.
@@ -159,52 +161,46 @@ class Encoder:
 
     def encode_records(self, records: Sequence[Mapping[str, object]]) -> Batch:
         """A batch from mappings; absent and null features are missing. Types are checked."""
-        names = self._features
         rows = []
         for record in records:
-            row = [record.get(name) for name, _ in names]
-            for (name, kind), value in zip(names, row, strict=True):
-                check_value(name, kind, value)
+            row = [record.get(name) for name, _ in self._features]
+            for (name, kind), value in zip(self._features, row, strict=True):
+                if value is not None:
+                    check_value(name, kind, value)
             rows.append(row)
         return self.encode(rows)
 
     def encode(self, rows: Sequence[Sequence[Any]]) -> Batch:
         """A batch from rows in schema order whose types are right already; None = missing."""
-        columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * len(self._features)
-        numeric: list[Floats] = []
-        nominal: list[Codes] = []
-        sparse: list[int] = []
-        for position, (_, kind) in enumerate(self._features):
-            if kind == Kind.NUMERIC:
-                numeric.append(self._numbers(columns[position]))
-            elif kind == Kind.NOMINAL:
-                nominal.append(self._nominal(position, columns[position]))
-            else:
-                sparse.append(position)
         count = len(rows)
+        numeric = self._numbers(rows)
+        nominal = np.empty((count, len(self._of_kind[Kind.NOMINAL])), np.int32)
+        for column, position in enumerate(self._of_kind[Kind.NOMINAL]):
+            nominal[:, column] = self._nominal(position, [row[position] for row in rows])
         start, index = np.zeros(count + 1, np.int64), np.zeros(0, np.int32)
+        sparse = self._of_kind[Kind.SPARSE]
         if sparse:
             # Row by row: token columns are shared by all features, so their order is the events'.
             start, index = sparse_rows([self._tokens_held(sparse, row) for row in rows])
-        return Batch(
-            np.stack(numeric, axis=1) if numeric else np.empty((count, 0)),
-            np.stack(nominal, axis=1) if nominal else np.empty((count, 0), np.int32),
-            start,
-            index,
-        )
+        return Batch(numeric, nominal, start, index)
 
-    def _numbers(self, column: Sequence[float | None]) -> Floats:
+    def _numbers(self, rows: Sequence[Sequence[Any]]) -> Floats:
+        positions = self._of_kind[Kind.NUMERIC]
+        if not positions or not rows:
+            return np.empty((len(rows), len(positions)))
+        picked = list(map(itemgetter(*positions), rows))
         try:
-            numbers = np.array(column, np.float64)
+            numbers = np.array(picked, np.float64)
         except OverflowError:  # an integer beyond every double is as good as infinite
-            numbers = np.array([_as_float(value) for value in column])
+            numbers = np.array([_as_float(row[i]) for row in rows for i in positions])
+        numbers = numbers.reshape(len(rows), len(positions))
         infinite = np.isinf(numbers)
         if infinite.any():
             self.rejected_values += int(infinite.sum())
             numbers[infinite] = math.nan
         return numbers
 
-    def _nominal(self, position: int, column: Sequence[Value | None]) -> Codes:
+    def _nominal(self, position: int, column: Sequence[Value | None]) -> list[int]:
         codes = self._codes[position]
         found = [codes.get(value, UNKNOWN) for value in column]  # type: ignore[arg-type]
         if UNKNOWN in found:
@@ -212,7 +208,7 @@ class Encoder:
                 if found[row] == UNKNOWN and value is not None:
                     code = codes.get(value, UNKNOWN)
                     found[row] = code if code != UNKNOWN else self._new_code(position, value)
-        return np.array(found, np.int32)
+        return found
 
     def _tokens_held(self, positions: Sequence[int], row: Sequence[Any]) -> list[int]:
         held = []
@@ -238,6 +234,7 @@ class Encoder:
         twin.overflowed_values = self.overflowed_values
         twin._learning = self._learning and not frozen
         twin._features = list(self._features)
+        twin._of_kind = {kind: list(positions) for kind, positions in self._of_kind.items()}
         twin._names = set(self._names)
         twin._codes = [dict(codes) for codes in self._codes]
         twin._token_feature = list(self._token_feature)
@@ -265,9 +262,7 @@ def _tokens_of(value: Any) -> Sequence[Value]:
 
 
 def check_value(name: str, kind: Kind, value: object) -> None:
-    """Raise BadValue unless the value is of the feature's kind (or missing)."""
-    if value is None:
-        return
+    """Raise BadValue unless the value, which is not missing, is of the feature's kind."""
     if kind == Kind.NUMERIC:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise BadValue(name, value, "a number")

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.encoder import Encoder
+from learner.kernels.jit import JIT_DISABLED
 from learner.kernels.rules import Rules, Scratch
 from learner.kernels.tree import (
     COUNTS,
@@ -105,14 +106,20 @@ def value_starts(sizes: Sizes) -> npt.NDArray[np.int32]:
     return np.concatenate([[0], np.cumsum(sizes.values)]).astype(np.int32)
 
 
+def _records(count: int, dtype: np.dtype[np.void]) -> Array:
+    """Records whose fields kernels read by name; numpy alone needs its slower class for that."""
+    plain = np.zeros(count, dtype)
+    return plain.view(np.recarray) if JIT_DISABLED else plain
+
+
 def new_tree(sizes: Sizes) -> Tree:
     """Zeroed arrays, not even a root."""
     n, s, c = sizes.nodes, sizes.slots, sizes.classes
     return Tree(
-        node=np.zeros(n, NODE).view(np.recarray),
+        node=_records(n, NODE),
         votes=np.zeros((n, c)),
         seen=np.zeros((n, c)),
-        slot=np.zeros(s, SLOT).view(np.recarray),
+        slot=_records(s, SLOT),
         moments=np.zeros((s, c, MISSING + 1, sizes.numeric)),
         values=np.zeros((s, c, sum(sizes.values))),
         tokens=np.zeros((s, c, sizes.tokens)),

@@ -169,7 +169,7 @@ class StreamingTree:
         if len(codes) != batch.rows:
             raise LearnerError(f"y has {len(codes)} entries; expected {batch.rows}, one a row")
         classes = len(self.encoder.classes)
-        if len(codes) and not 0 <= codes.min() <= codes.max() < classes:
+        if len(codes) and codes.view(np.uint32).max() >= classes:  # a negative code is huge
             wrong = codes.min() if codes.min() < 0 else codes.max()
             raise LearnerError(f"y holds the class code {wrong}; expected 0 to {classes - 1}")
         if w is not None:

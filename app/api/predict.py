@@ -28,6 +28,7 @@ from learner import BadValue, Batch, LearnerError, Snapshot, Value
 # Up to this many rows are answered in the event loop itself: a hand-over to a thread costs more
 # than the work. A larger batch goes to a thread, so that it cannot hold up the probes.
 ROWS_IN_LOOP = 256
+PATHS_IN_LOOP = 4  # a path takes as long as a hundred predictions
 
 PATH = "/predict"
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
@@ -125,7 +126,7 @@ class PredictRoute:
         rows = self._rows(body)
         many = body.features is UNSET
         snapshot = published.snapshot
-        if len(rows) <= ROWS_IN_LOOP:
+        if len(rows) <= (PATHS_IN_LOOP if wanted.path else ROWS_IN_LOOP):
             answer = predict_rows(snapshot, rows, wanted, many)
         else:
             answer = await asyncio.to_thread(predict_rows, snapshot, rows, wanted, many)

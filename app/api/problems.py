@@ -115,7 +115,15 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(kind, _handle)
 
 
-async def _handle(_request: Request, exc: Exception) -> Response:
+async def _handle(request: Request, exc: Exception) -> Response:
+    if isinstance(exc, HTTPException) and exc.detail == HTTPStatus(exc.status_code).phrase:
+        # The framework's own 404 and 405 say nothing about what was asked for.
+        path, method = request.url.path, request.method
+        if exc.status_code == HTTPStatus.NOT_FOUND:
+            exc.detail = f"path is '{path}'; expected one of those that GET / lists"
+        elif exc.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            allowed = (exc.headers or {}).get("Allow", "another")
+            exc.detail = f"method is {method}; expected {allowed} for '{path}'"
     return respond(exc)
 
 

@@ -158,7 +158,8 @@ def run(
     try:
         starter.start()
         server.run(sockets=[listener])
-        starter.join()
+        # A compiler cannot be interrupted, but nothing is lost by leaving it.
+        starter.join(service.settings.http.shutdown_seconds)
         service.stop()
     finally:
         for sig, handler in before.items():

@@ -160,9 +160,9 @@ def test_not_ready_while_shutting_down(service: FakeService, client: TestClient)
 
 
 def test_unknown_paths_and_methods_have_the_one_shape(client: TestClient) -> None:
-    assert_problem(client.get("/nowhere"), 404, "Not Found")
-    assert_problem(client.get("/predict"), 405, "Method Not Allowed")
-    assert_problem(client.post("/tree"), 405, "Method Not Allowed")
+    assert_problem(client.get("/nowhere"), 404, "path is '/nowhere'; expected one of those")
+    assert_problem(client.get("/predict"), 405, "method is GET; expected POST for '/predict'")
+    assert_problem(client.post("/tree"), 405, "method is POST; expected GET for '/tree'")
     assert client.get("/predict").headers["allow"] == "POST"
 
 

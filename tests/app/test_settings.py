@@ -168,6 +168,16 @@ def test_secrets_are_never_shown() -> None:
 
     assert settings.kafka.client_properties()["sasl.password"] == "hush-hush"
     assert "hush-hush" not in str(settings.shown()) + repr(settings)
+    assert settings.shown() == {
+        "kafka.password": "**********",
+        "kafka.extra.ssl.key.password": "**********",
+    }
+
+
+def test_only_what_was_set_is_shown() -> None:
+    settings = Settings.load(environ={"LIVETREE_KAFKA__TOPIC": "clicks"}, tree={"n_min": 200.0})
+
+    assert settings.shown() == {"kafka.topic": "clicks"}
 
 
 def test_a_secret_in_a_problem_is_masked() -> None:
@@ -216,3 +226,38 @@ def test_every_setting_can_be_set_by_its_variable() -> None:
     names = {variable_of(path) for path in setting_paths(Settings)}
 
     assert {"LIVETREE_SCHEMA__FILE", "LIVETREE_TREE__N_MIN", "LIVETREE_LOG_LEVEL"} <= names
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"LIVETREE_KAFKA__TOPIC": "a b"}, "is 'a b'; expected letters, digits, '_', '.' and '-'"),
+        ({"LIVETREE_COLOUR": "red"}, "colour (LIVETREE_COLOUR) is not a setting"),
+        ({"LIVETREE_TREE__NMIN": "1"}, "is not a setting; did you mean LIVETREE_TREE__N_MIN?"),
+    ],
+)
+def test_a_problem_is_said_in_plain_words(environ: dict[str, str], expected: str) -> None:
+    (problem,) = problems_of(environ)
+
+    assert expected in problem
+    assert ("did you mean" in problem) == ("did you mean" in expected)
+
+
+def test_an_empty_text_is_too_short() -> None:
+    (problem,) = problems_of(event={"label_field": ""})
+
+    assert problem.endswith("is ''; expected at least 1 character")
+
+
+def test_sasl_without_a_user_is_refused_before_the_client_library_speaks_of_kerberos() -> None:
+    missing = problems_of({"LIVETREE_KAFKA__SECURITY_PROTOCOL": "SASL_SSL"})
+
+    assert [line.split()[0] for line in missing] == [
+        "kafka.sasl_mechanism",
+        "kafka.username",
+        "kafka.password",
+    ]
+    Settings.load(
+        environ={},
+        kafka={"security_protocol": "SASL_SSL", "extra": {"sasl.mechanism": "OAUTHBEARER"}},
+    )
