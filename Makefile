@@ -1,6 +1,6 @@
 # Bare `make` prints this list. Everything happens in .venv; nothing is installed elsewhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint types contracts format docs bench lock clean
+.PHONY: help setup run test test-peers check lint types contracts format docs bench lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 help: ## print the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## create .venv and install what is locked
 
@@ -32,6 +32,10 @@ test: setup check ## lint, types, import contracts and all tests
 	@$(BIN)/python -m pytest
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q tests/learner/test_small_cases.py
 
+test-peers: setup ## accuracy beside river and MOA (installs the extra `peers`; MOA needs a JVM)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[peers]'
+	@$(BIN)/python -m pytest -n 0 tests/test_peers.py
+
 check: setup lint types contracts ## lint, types and import contracts only
 
 lint: setup
@@ -49,7 +53,7 @@ format: setup ## format the code
 	@$(BIN)/ruff format .
 
 docs: setup ## write the generated tables of docs/ anew
-	@$(BIN)/python docs/generate.py
+	@$(BIN)/python -m docs.generate
 
 bench: setup ## learning speed, and peers where they are installed
 	@$(BIN)/python -m benchmarks.learn

@@ -89,6 +89,7 @@ class EventProducer:
     def __init__(self, config: Mapping[str, Any], topic: str) -> None:
         self.delivery = Delivery()
         self._topic = topic
+        self._brokers = config.get("bootstrap.servers")
         self._encoder = msgspec.json.Encoder()
         self._started = time.monotonic()
         try:
@@ -102,7 +103,8 @@ class EventProducer:
             self._producer.list_topics(self._topic, timeout=timeout_seconds)
         except KafkaException as exc:
             raise SourceError(
-                f"no broker answered within {timeout_seconds:g} s: {_words(exc)}"
+                f"no broker answered at {self._brokers} within {timeout_seconds:g} s: "
+                f"{_words(exc)}; expected Kafka there (--bootstrap-servers)"
             ) from exc
 
     def run(

@@ -8,14 +8,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from app.errors import POLICY, DecodeError
 from app.log import Seldom, get_logger
 from app.metrics import Metrics
 from app.source import Record, Source
 from app.training import Outcome, SetAside, Training
+from learner import UnknownLabel
 
 log = get_logger(__name__)
 
 EVERY_SECONDS = 1.0
+
+# Why a record may be rejected, as labels; each has its row in the policy.
+REJECTIONS = sorted(
+    {
+        policy.reason
+        for error, policy in POLICY.items()
+        if issubclass(error, DecodeError | UnknownLabel) and error is not DecodeError
+    }
+)
 
 
 class Telemetry:
@@ -29,6 +40,22 @@ class Telemetry:
         self._last_timestamp: float | None = None
         self._resets = 0
         self._counted: dict[str, int] = {}
+        self._begin_at_zero()
+
+    def _begin_at_zero(self) -> None:
+        """Show every series from the start: an alert on growth misses one that appears with 1."""
+        metrics, model = self._metrics, self._model
+        metrics.events_learned.labels(model)
+        metrics.snapshots_published.labels(model)
+        for outcome in ("written", "failed"):
+            metrics.checkpoints.labels(outcome)
+        for outcome in ("split", "tie_split", "no_split"):
+            metrics.split_attempts.labels(model, outcome)
+        for kind in ("bound", "tie"):
+            metrics.split_delay.labels(model, kind)
+        for reason in REJECTIONS:
+            metrics.events_rejected.labels(reason)
+            metrics.dead_letters.labels(reason)
 
     def resume(self, training: Training) -> None:
         """Count from here: what a checkpoint brought along happened in an earlier process."""

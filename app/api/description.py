@@ -125,6 +125,57 @@ PREDICT_RESPONSES: dict[int | str, dict[str, Any]] = {
     **responses(400, 413, 415, 422, 503),
 }
 
+MODEL_EXAMPLE = {
+    "name": "livetree",
+    "variant": "vfdt",
+    "params": {"n_min": 200.0, "delta": 1e-7, "tau": 0.05, "leaf_predictor": "mc"},
+    "events": 12000,
+    "counters": {"split_attempts": 55, "splits_bound": 1, "splits_tie": 0, "no_split": 54},
+    "shape": {"nodes": 3, "leaves": 2, "active_leaves": 2, "depth": 1},
+    "memory_bytes": 4064,
+    "accuracy": 0.871,
+    "kappa": 0.702,
+    "window": {"events": 1000, "accuracy": 0.912, "kappa": 0.801},
+    "offsets": {"livetree-events-0": 12005},
+    "snapshot": {"id": "vfdt-12000", "published_at": 1767225600.0, "age_seconds": 0.4},
+}
+
+SCHEMA_EXAMPLE = {
+    "features": [
+        {"name": "age", "kind": "numeric", "values": []},
+        {"name": "car", "kind": "nominal", "values": ["c7", "c1"]},
+    ],
+    "classes": ["A", "B"],
+}
+
+_NODE = {
+    "id": 0,
+    "parent": None,
+    "depth": 0,
+    "branch": "",
+    "kind": "numeric",
+    "feature": "age",
+    "test": "age <= 39.5",
+    "threshold": 39.5,
+    "values": [],
+    "children": [1, 2],
+    "prediction": "B",
+    "distribution": [{"label": "A", "weight": 4200.0}, {"label": "B", "weight": 7800.0}],
+    "weight": 12000.0,
+    "share": 1.0,
+    "n": 1400.0,
+    "active": True,
+}
+
+TREE_EXAMPLE = {
+    "snapshot": "vfdt-12000",
+    "variant": "vfdt",
+    "events": 12000,
+    "shape": {"nodes": 3, "leaves": 2, "active_leaves": 2, "depth": 1},
+    "root": 0,
+    "nodes": [_NODE],
+}
+
 _LABEL = {"anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "null")]}
 _NUMBERS = {"type": "object", "additionalProperties": {"type": "number"}}
 _SCORE = {"anyOf": [{"type": "number"}, {"type": "null"}]}
@@ -134,6 +185,7 @@ SCHEMAS: dict[str, Any] = {
     "Tree": {
         "type": "object",
         "title": "Tree",
+        "examples": [TREE_EXAMPLE],
         "description": "Nodes in pre-order; a node whose children are not listed was cut by depth.",
         "required": ["snapshot", "variant", "events", "shape", "root", "nodes"],
         "properties": {
@@ -176,6 +228,7 @@ SCHEMAS: dict[str, Any] = {
     "Model": {
         "type": "object",
         "title": "Model",
+        "examples": [MODEL_EXAMPLE],
         "properties": {
             "name": {"type": "string"},
             "variant": {"type": "string"},
@@ -198,6 +251,7 @@ SCHEMAS: dict[str, Any] = {
     "Schema": {
         "type": "object",
         "title": "Schema",
+        "examples": [SCHEMA_EXAMPLE],
         "properties": {
             "features": {
                 "type": "array",

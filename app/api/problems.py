@@ -40,6 +40,17 @@ SCHEMA: dict[str, object] = {
 }
 
 
+# One real sentence for each status, as an example in the same description.
+EXAMPLES: dict[int, tuple[str, str | None]] = {
+    400: ("body is not valid JSON: Input data was truncated", None),
+    404: ("node is 99; this snapshot has no node of that id (5 nodes, the root is 0)", None),
+    413: ("field 'instances' has 20000 rows; expected at most 10000", "instances"),
+    415: ("content-type is 'text/csv'; expected application/json", None),
+    422: ("feature 'age' is 'abc'; expected a number", "age"),
+    503: ("no snapshot has been published yet; try again in a moment", None),
+}
+
+
 class Refused(Exception):
     """A request that the API itself turns down, with its status and the sentence to send."""
 
@@ -102,7 +113,9 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {
         status: {
             "description": HTTPStatus(status).phrase,
-            "content": {MEDIA_TYPE: {"schema": SCHEMA}},
+            "content": {
+                MEDIA_TYPE: {"schema": SCHEMA, "example": document(status, *EXAMPLES[status])}
+            },
         }
         for status in statuses
     }

@@ -95,6 +95,28 @@ def test_the_path_explains_the_answer(client: TestClient) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("rows", "query", "in_thread"),
+    [(100, "", False), (300, "", True), (4, "?path=true", False), (5, "?path=true", True)],
+)
+def test_long_work_does_not_hold_up_the_probes(
+    monkeypatch: pytest.MonkeyPatch, rows: int, query: str, in_thread: bool
+) -> None:
+    handed_over: list[int] = []
+
+    async def to_thread(work: Any, snapshot: Any, given: list[Any], *more: Any) -> Any:
+        handed_over.append(len(given))
+        return work(snapshot, given, *more)
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    client = client_of(FakeService())
+
+    answer = client.post(f"/predict{query}", json={"instances": [{"age": 1}] * rows})
+
+    assert len(answer.json()["predictions"]) == rows
+    assert bool(handed_over) == in_thread
+
+
 def test_the_path_of_a_missing_value_shows_null(client: TestClient) -> None:
     answer = client.post("/predict?path=1", json={"features": {"age": None}})
 

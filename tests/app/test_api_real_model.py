@@ -109,3 +109,22 @@ def test_the_model_and_the_schema_are_described(client: TestClient, snapshot: Sn
     assert model["params"]["n_min"] == 100.0
     assert model["counters"]["events"] == 20_000
     assert client.get("/schema").json() == snapshot.schema.to_dict()
+
+
+def test_the_examples_in_the_description_look_like_real_answers(client: TestClient) -> None:
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    examples = {name: schemas[name]["examples"][0] for name in ("Model", "Schema", "Tree")}
+    model, schema, tree = (client.get(path).json() for path in ("/model", "/schema", "/tree"))
+
+    assert examples["Model"].keys() == model.keys()
+    assert examples["Model"]["params"].keys() <= model["params"].keys()
+    assert examples["Model"]["counters"].keys() <= model["counters"].keys()
+    for part in ("shape", "window", "snapshot"):
+        assert examples["Model"][part].keys() == model[part].keys()
+    assert examples["Schema"].keys() == schema.keys()
+    assert all(
+        feature.keys() <= {"name", "kind", "values"} for feature in examples["Schema"]["features"]
+    )
+    assert examples["Tree"].keys() == tree.keys()
+    assert examples["Tree"]["nodes"][0].keys() == tree["nodes"][0].keys()
+    assert schemas["Node"]["properties"].keys() == tree["nodes"][0].keys()

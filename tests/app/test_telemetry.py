@@ -113,3 +113,19 @@ def test_batches_lag_and_delay_are_counted(training: Training) -> None:
     assert (sample("livetree_consumer_lag_seconds") or 0) > 0
     assert sample("livetree_offset_resets_total", {"topic": "t"}) == 2
     assert sample("livetree_learn_duration_seconds_sum") == 0.5
+
+
+def test_every_series_of_learning_begins_at_zero() -> None:
+    metrics = Metrics()
+    Telemetry(metrics, "m")
+
+    text = metrics.render()[0].decode()
+
+    for series in (
+        'livetree_split_attempts_total{model="m",outcome="tie_split"} 0.0',
+        'livetree_split_delay_events_count{kind="bound",model="m"} 0.0',
+        'livetree_events_rejected_total{reason="not_json"} 0.0',
+        'livetree_events_rejected_total{reason="too_many_classes"} 0.0',
+        'livetree_checkpoints_total{outcome="failed"} 0.0',
+    ):
+        assert series in text
