@@ -79,9 +79,16 @@ class Checkpoint:
         return cls(model=body[end:], **header)
 
 
-def require_fit(checkpoint: Checkpoint, shaping: Mapping[str, Any], topic: str) -> None:
-    """Raise CheckpointMismatch unless these settings shape the tree of the checkpoint."""
-    before, now = _flat(checkpoint.shaping), _flat(json.loads(json.dumps(shaping)))
+def require_fit(
+    checkpoint: Checkpoint, shaping: Mapping[str, Any], topic: str, defaults: Mapping[str, Any]
+) -> None:
+    """Raise CheckpointMismatch unless these settings shape the tree of the checkpoint.
+
+    A setting that the checkpoint does not know yet had its default when it was made, so that a new
+    version with more settings goes on with the checkpoints of an old one.
+    """
+    plain = json.loads(json.dumps([shaping, defaults]))
+    now, before = _flat(plain[0]), _flat(plain[1]) | _flat(checkpoint.shaping)
     differing = [
         f"{name} is {now.get(name)!r:.100}, in the checkpoint {before.get(name)!r:.100}"
         for name in sorted(before.keys() | now.keys())

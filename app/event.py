@@ -121,6 +121,8 @@ def seconds_of(time: object) -> float | None:
     if isinstance(time, bool):
         return None
     if isinstance(time, int | float):
+        if not abs(time) <= LARGEST:  # JSON's integers may be larger than any float
+            return None
         return time / 1000 if abs(time) >= MILLISECONDS_FROM else float(time)
     if not isinstance(time, str):
         return None

@@ -78,8 +78,8 @@ class Telemetry:
             self._learned_since_tick += outcome.learned
             metrics.events_learned.labels(self._model).inc(outcome.learned)
             metrics.learn_duration.observe(seconds)
-        if outcome.times:
-            ages = time.time() - np.array(outcome.times)
+        if outcome.times.size:
+            ages = time.time() - outcome.times
             metrics.event_to_learned.observe_many(np.maximum(ages, 0.0))
 
     def rejected(self, aside: SetAside, *, kept: bool) -> None:

@@ -23,6 +23,8 @@ from app.settings import Settings
 from app.source import Record
 from learner import Encoder, Schema, StreamingTree, UnknownLabel
 
+Floats = npt.NDArray[np.float64]
+
 BATCH = 1000  # beyond this, decoding holds up the API's thread for too long
 RARE = 0.05  # share of a feature's values below which a shape counts as an accident
 
@@ -42,7 +44,7 @@ class Outcome:
     learned: int = 0
     tombstones: int = 0
     rejected: list[SetAside] = field(default_factory=list)
-    times: list[float] = field(default_factory=list)  # Unix time of learned events, where known
+    times: Floats = field(default_factory=lambda: np.empty(0))  # Unix time, where known
 
 
 class Training:
@@ -98,7 +100,7 @@ class Training:
         self.tree.learn(batch, labels, weights, predicted)
         self.evaluation.update(labels, predicted)
         outcome.learned += len(labels)
-        outcome.times += _times(records, decoded)
+        outcome.times = np.concatenate((outcome.times, _times(records, decoded)))
 
     def _refuse_labels(
         self,
@@ -201,11 +203,11 @@ def _usual(counts: Counter[str]) -> set[str]:
     return usual
 
 
-def _times(records: Sequence[Record], decoded: Decoded) -> list[float]:
+def _times(records: Sequence[Record], decoded: Decoded) -> Floats:
     """Return when the learned events happened: their own time, else the broker's."""
-    stamps = [records[place].timestamp_ms or 0 for place in decoded.places]
-    if not decoded.times:
-        return [stamp / 1000 for stamp in stamps if stamp > 0]
-    own = zip(decoded.times, stamps, strict=True)
-    times = [stamp / 1000 if time is None else time for time, stamp in own]
-    return [time for time in times if time > 0]
+    stamps = [records[place].timestamp_ms for place in decoded.places]
+    times = np.array(stamps, np.float64) / 1000  # None becomes NaN
+    if decoded.times:
+        own = np.array(decoded.times, np.float64)
+        times = np.where(np.isnan(own), times, own)
+    return times[times > 0]

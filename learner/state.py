@@ -54,6 +54,7 @@ class Sizes(NamedTuple):
 
 
 FIRST_SIZES = Sizes(64, 64, 256, 2, 0, (), 0, 0)
+FIRST_BYTES = 8 * 2**20  # of observers: a small tree never grows its arrays
 
 
 def sizes_for(encoder: Encoder, old: Sizes = FIRST_SIZES) -> Sizes:
@@ -68,6 +69,15 @@ def sizes_for(encoder: Encoder, old: Sizes = FIRST_SIZES) -> Sizes:
         tokens=roomier(max(16, old.tokens), tokens) if tokens else 0,
         features=encoder.feature_count,
     )
+
+
+def first_sizes(encoder: Encoder) -> Sizes:
+    """Room for all that the encoder knows and a small tree."""
+    sizes = sizes_for(encoder)
+    numbers = (MISSING + 1) * sizes.numeric + sum(sizes.values) + sizes.tokens
+    fitting = FIRST_BYTES // max(1, 8 * sizes.classes * numbers)
+    slots = max(sizes.slots, min(512, fitting))
+    return sizes._replace(slots=slots, nodes=2 * slots, table=8 * slots)
 
 
 def with_room(sizes: Sizes, tree: Tree) -> Sizes:

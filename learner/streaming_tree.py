@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from learner.reading import attribute_name, test_text
 from learner.schema import Kind
 from learner.snapshot import Counters, Shape, Snapshot, counters_of, shape_of
 from learner.state import (
+    first_sizes,
     layout_for,
     new_scratch,
     new_tree,
@@ -34,6 +36,8 @@ from learner.state import (
     with_room,
 )
 from learner.variants import VARIANTS
+
+KEPT_SPLITS = 100_000  # while nobody asks for them
 
 
 class SplitRecord(NamedTuple):
@@ -71,9 +75,9 @@ class StreamingTree:
         self.encoder = encoder
         self.variant = variant
         self.params = VARIANTS[variant].params.from_mapping(params)
-        self._sizes = sizes_for(encoder)
+        self._sizes = first_sizes(encoder)
         self._tree = new_tree(self._sizes)
-        self._splits: list[SplitRecord] = []
+        self._split_lines: deque[list[float]] = deque(maxlen=KEPT_SPLITS)
         self._values_learned = np.array(encoder.value_counts(), np.int64)
         self._fit()
         self._tree.counts[CLASSES] = len(encoder.classes)
@@ -181,23 +185,30 @@ class StreamingTree:
         return batch, codes, weights
 
     def _drain_log(self) -> None:
-        counts, log = self._tree.counts, self._tree.log
-        for line in log[: counts[LOGGED]].tolist():
-            event, node, depth, tie, kind, column, cut, n, merit, second, bound, delay = line
-            feature = attribute_name(self.encoder, int(kind), int(column))
-            test = test_text(self.encoder, int(kind), int(column), cut)
-            self._splits.append(
-                SplitRecord(
-                    int(event), int(node), int(depth), "tie" if tie else "bound",
-                    feature, test, n, merit, second, bound, delay,
-                )
-            )  # fmt: skip
-        counts[LOGGED] = 0
+        counts = self._tree.counts
+        if counts[LOGGED]:
+            self._split_lines += self._tree.log[: counts[LOGGED]].tolist()
+            counts[LOGGED] = 0
 
     def take_splits(self) -> list[SplitRecord]:
-        """Structural changes since the last call."""
-        splits, self._splits = self._splits, []
-        return splits
+        """Structural changes since the last call, at most the last KEPT_SPLITS."""
+        records = [self._split_record(*line) for line in self._split_lines]
+        self._split_lines.clear()
+        return records
+
+    def _split_record(
+        self, event: float, node: float, depth: float, tie: float, kind: float, column: float,
+        cut: float, *rest: float,
+    ) -> SplitRecord:  # fmt: skip
+        return SplitRecord(
+            int(event),
+            int(node),
+            int(depth),
+            "tie" if tie else "bound",
+            attribute_name(self.encoder, int(kind), int(column)),
+            test_text(self.encoder, int(kind), int(column), cut),
+            *rest,
+        )
 
     def counters(self) -> Counters:
         """What happened since the tree began."""

@@ -265,7 +265,8 @@ def condition_holds(step: Event, node: Event) -> bool:
     if step["operator"] == "other":
         return bool(observed not in node["values"])
     assert value == node["threshold"]
-    return bool(observed <= value) == (step["operator"] == "<=")
+    is_first: bool = observed <= value
+    return is_first == bool(step["operator"] == "<=")
 
 
 def model_counts(service: Livetree, nodes: dict[int, Event], place: Place) -> None:

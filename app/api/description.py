@@ -142,7 +142,7 @@ MODEL_EXAMPLE = {
 
 SCHEMA_EXAMPLE = {
     "features": [
-        {"name": "age", "kind": "numeric", "values": []},
+        {"name": "age", "kind": "numeric"},
         {"name": "car", "kind": "nominal", "values": ["c7", "c1"]},
     ],
     "classes": ["A", "B"],

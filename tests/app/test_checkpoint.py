@@ -180,7 +180,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_other_settings_is_refused_with_the_difference() -> None:
     with pytest.raises(CheckpointMismatch) as caught:
-        require_fit(checkpoint(), {**SHAPING, "tree": {"tau": 0.1}}, "u")
+        require_fit(checkpoint(), {**SHAPING, "tree": {"tau": 0.1}}, "u", {})
 
     said = str(caught.value)
     assert "tree.tau is 0.1, in the checkpoint 0.05" in said
@@ -188,4 +188,12 @@ def test_a_checkpoint_of_other_settings_is_refused_with_the_difference() -> None
 
 
 def test_the_same_settings_fit() -> None:
-    require_fit(checkpoint(), SHAPING, "t")
+    require_fit(checkpoint(), SHAPING, "t", {})
+
+
+def test_a_setting_younger_than_the_checkpoint_fits_with_its_default_only() -> None:
+    defaults = {**SHAPING, "tree": {"tau": 0.05, "young": 1}}
+    require_fit(checkpoint(), {**SHAPING, "tree": {"tau": 0.05, "young": 1}}, "t", defaults)
+
+    with pytest.raises(CheckpointMismatch, match=r"tree\.young is 2, in the checkpoint 1"):
+        require_fit(checkpoint(), {**SHAPING, "tree": {"tau": 0.05, "young": 2}}, "t", defaults)

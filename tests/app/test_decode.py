@@ -215,6 +215,8 @@ def test_a_growing_schema_learns_no_reserved_field() -> None:
         (True, None),
         (None, None),
         ({}, None),
+        (10**400, None),
+        (-(10**400), None),
     ],
 )
 def test_times_are_seconds_milliseconds_or_rfc_3339(time: object, seconds: float | None) -> None:
