@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -48,7 +47,8 @@ class Encoder:
         self._of_kind: dict[Kind, list[int]] = {kind: [] for kind in Kind}
         self._names: set[str] = set()
         self._codes: list[dict[Value, int]] = []  # nominal value -> code; token -> token column
-        self._token_feature: list[int] = []  # token column -> feature position
+        self._values: list[list[Value]] = []  # of each feature in the order of their codes
+        self._tokens: list[tuple[int, Value]] = []  # token column -> feature position, token
         self._classes: dict[Value, int] = {label: k for k, label in enumerate(schema.classes)}
         for feature in schema.features:
             self._add(feature)
@@ -60,6 +60,7 @@ class Encoder:
         self._of_kind[feature.kind].append(position)
         self._names.add(feature.name)
         self._codes.append({})
+        self._values.append([])
         for value in feature.values:
             self._new_code(position, value)
 
@@ -72,10 +73,11 @@ class Encoder:
             return UNKNOWN
         self.revision += 1
         if self._features[position][1] == Kind.SPARSE:
-            codes[value] = len(self._token_feature)
-            self._token_feature.append(position)
+            codes[value] = len(self._tokens)
+            self._tokens.append((position, value))
         else:
             codes[value] = len(codes)
+        self._values[position].append(value)
         return codes[value]
 
     def restore_token(self, position: int, token: Value) -> None:
@@ -99,17 +101,16 @@ class Encoder:
     @property
     def tokens(self) -> tuple[tuple[int, Value], ...]:
         """For each token column its feature's position and the token."""
-        named: list[tuple[int, Value]] = [(0, "")] * len(self._token_feature)
-        for position, codes in enumerate(self._codes):
-            if self._features[position][1] == Kind.SPARSE:
-                for token, column in codes.items():
-                    named[column] = (position, token)
-        return tuple(named)
+        return tuple(self._tokens)
+
+    def token(self, column: int) -> tuple[int, Value]:
+        """The feature's position and the token of a token column."""
+        return self._tokens[column]
 
     @property
     def token_count(self) -> int:
         """Number of token columns."""
-        return len(self._token_feature)
+        return len(self._tokens)
 
     @property
     def feature_count(self) -> int:
@@ -122,7 +123,7 @@ class Encoder:
 
     def value_name(self, position: int, code: int) -> Value:
         """The nominal value with this code."""
-        return next(islice(self._codes[position], code, None))
+        return self._values[position][code]
 
     def feature_name(self, position: int) -> str:
         """The name of a feature."""
@@ -237,7 +238,8 @@ class Encoder:
         twin._of_kind = {kind: list(positions) for kind, positions in self._of_kind.items()}
         twin._names = set(self._names)
         twin._codes = [dict(codes) for codes in self._codes]
-        twin._token_feature = list(self._token_feature)
+        twin._values = [list(values) for values in self._values]
+        twin._tokens = list(self._tokens)
         twin._classes = dict(self._classes)
         return twin
 

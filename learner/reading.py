@@ -12,7 +12,7 @@ KIND_NAMES = {NUMERIC: "numeric", MULTIWAY: "multiway", EQUALS: "equals", CONTAI
 def attribute(encoder: Encoder, kind: int, column: int) -> tuple[int, Value | None]:
     """The feature position of a test's column, and the token if it is about one."""
     if kind == CONTAINS:
-        return encoder.tokens[column]
+        return encoder.token(column)
     of = Kind.NUMERIC if kind == NUMERIC else Kind.NOMINAL
     return encoder.positions(of)[column], None
 

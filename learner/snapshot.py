@@ -12,7 +12,7 @@ from learner.batch import Batch
 from learner.encoder import Encoder
 from learner.errors import UnknownNode
 from learner.kernels.predict import predict_many
-from learner.kernels.rules import MAJORITY
+from learner.kernels.rules import MAJORITY, Scratch
 from learner.kernels.tree import (
     ATTEMPTS,
     AUDITED_SPLITS,
@@ -140,6 +140,7 @@ class Snapshot:
         self._layout = layout
         self._encoder = encoder
         self._rules = params.rules(has_numeric=sizes.numeric > 0)
+        self._spare: list[Scratch] = []  # working space that nobody uses at the moment
         self.variant = variant
         self.params = params
         self.counters = counters_of(tree)
@@ -192,11 +193,15 @@ class Snapshot:
         probabilities = np.empty((rows, len(self.classes)))
         leaves = np.empty(rows, np.int64)
         # Working space of its own: two threads may ask at the same time.
-        scratch = new_scratch(self._sizes, self._rules)
+        try:
+            scratch = self._spare.pop()
+        except IndexError:
+            scratch = new_scratch(self._sizes, self._rules)
         predict_many(
             self._tree, self._layout, self._rules.predictor, self._rules.new_leaf, scratch,
             batch, codes, probabilities, leaves,
         )  # fmt: skip
+        self._spare.append(scratch)
         return codes, probabilities, leaves
 
     def predict(self, batch: Batch) -> Codes:

@@ -27,8 +27,8 @@ LEARNER = {name: tree for name, tree in SOURCES.items() if name.startswith("lear
 
 # What the pure core may import; everything else is a clock, a file, a thread, a log, ...
 PURE = {
-    "__future__", "collections", "dataclasses", "enum", "fractions", "hashlib", "itertools", "operator",
-    "learner", "math", "numpy", "struct", "typing",
+    "__future__", "collections", "dataclasses", "enum", "fractions", "hashlib", "itertools",
+    "learner", "math", "numpy", "operator", "struct", "typing",
 }  # fmt: skip
 # The folder for machine code has to be found somewhere; see the docstring of jit.py.
 COMPILER_ONLY = {"llvmlite", "numba", "pathlib", "tempfile"}
