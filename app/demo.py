@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.markup import escape
 
-from app.api.model import gauge_total
 from app.api.server import bind, run
 from app.embedded import EmbeddedBroker
 from app.log import configure
+from app.metrics import Metrics
 from app.producer import EventProducer
 from app.screen import waiting
 from app.settings import Settings
@@ -186,6 +186,13 @@ class Reporter:
                     gauge_total(self._service.metrics, "livetree_consumer_lag_records") or 0,
                 )
             )
+
+
+def gauge_total(metrics: Metrics, name: str) -> int | None:
+    """Return what the learner last told a gauge; nobody else touches its live tree."""
+    families = metrics.registry.restricted_registry([name]).collect()
+    samples = [sample.value for family in families for sample in family.samples]
+    return int(sum(samples)) if samples else None
 
 
 def status_line(

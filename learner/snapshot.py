@@ -37,6 +37,7 @@ from learner.kernels.tree import (
     Layout,
     Tree,
 )
+from learner.memory import model_bytes
 from learner.params import TreeParams
 from learner.reading import KIND_NAMES, attribute, test_text
 from learner.schema import Schema, Value
@@ -145,6 +146,7 @@ class Snapshot:
         self.params = params
         self.counters = counters_of(tree)
         self.shape = shape_of(tree)
+        self.memory_bytes = model_bytes(tree, layout, sum(encoder.value_counts()))
         self.classes: tuple[Value, ...] = encoder.classes[: int(tree.counts[CLASSES])]
         self.schema: Schema = encoder.schema
 

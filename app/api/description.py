@@ -236,7 +236,7 @@ SCHEMAS: dict[str, Any] = {
             "events": {"type": "integer", "description": "Events learned."},
             "counters": _NUMBERS,
             "shape": _NUMBERS,
-            "memory_bytes": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "memory_bytes": {"type": "integer"},
             "accuracy": _SCORE,
             "kappa": _SCORE,
             "window": {"type": "object", "description": "The scores over the last events."},

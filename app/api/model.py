@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from app.api.problems import responses
 from app.api.snapshot import age_seconds, current, snapshot_headers
-from app.metrics import Metrics
 from app.serving import Published
 from app.wiring import Service
 
@@ -77,7 +76,7 @@ def model_document(service: Service, published: Published) -> dict[str, Any]:
         "events": snapshot.events,
         "counters": snapshot.counters._asdict(),
         "shape": snapshot.shape._asdict(),
-        "memory_bytes": gauge_total(service.metrics, "livetree_model_memory_bytes"),
+        "memory_bytes": snapshot.memory_bytes,
         "accuracy": published.accuracy,
         "kappa": published.kappa,
         "window": {
@@ -92,10 +91,3 @@ def model_document(service: Service, published: Published) -> dict[str, Any]:
             "age_seconds": age_seconds(published),
         },
     }
-
-
-def gauge_total(metrics: Metrics, name: str) -> int | None:
-    """Return what the learner last told a gauge; handlers do not touch its live tree."""
-    families = metrics.registry.restricted_registry([name]).collect()
-    samples = [sample.value for family in families for sample in family.samples]
-    return int(sum(samples)) if samples else None

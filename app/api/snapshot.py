@@ -28,7 +28,8 @@ def age_seconds(published: Published) -> float:
 def snapshot_headers(published: Published) -> dict[str, str]:
     """Return the headers that tell a client which snapshot answered, and how old it is."""
     return {
-        "etag": f'"{published.snapshot.id}"',
+        # With the moment of publication: another start may reach the same count of events.
+        "etag": f'"{published.snapshot.id}-{int(published.published_at * 1000):x}"',
         SNAPSHOT_HEADER: published.snapshot.id,
         AGE_HEADER: f"{age_seconds(published):.3f}",
     }

@@ -110,6 +110,7 @@ class FakeSnapshot:
     ) -> None:
         self.id = "snap-1"
         self.events = 120
+        self.memory_bytes = 4096
         self.variant = "vfdt"
         self.schema = SCHEMA
         self.classes = classes
@@ -165,7 +166,6 @@ class FakeService:
         self.shutting_down = False
         self.calls: list[str] = []
         if published:
-            self.metrics.model_memory.labels("fake").set(4096)
             self.publish(FakeSnapshot())
 
     def publish(self, snapshot: Any) -> None:
