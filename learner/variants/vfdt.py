@@ -128,10 +128,11 @@ def learn_many(
     by_majority, n_min, effective = rules.predictor == MAJORITY, rules.n_min, rules.effective_n
     value_room, grow_unseen = layout.value_room, rules.grow_unseen
     checked, total = -1, all_weight[0]
-    if counts[PENDING] > 0:
+    waits = counts[PENDING] > 0
+    if waits:
         waiting = counts[PENDING] - 1
         counts[PENDING] = 0
-        consider(tree, layout, rules, scratch, waiting, True, False)
+        consider(tree, layout, rules, scratch, waiting, waits, not waits)
         if rules.max_memory_bytes > 0 and counts[EVENTS] % rules.memory_check_every == 0:
             return start
     for row in range(start, len(y)):
