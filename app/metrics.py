@@ -144,6 +144,16 @@ class Metrics:
             ["model", "kind"],
             EVENTS,
         )
+        self.late_leaves = self._gauge(
+            "late_leaves",
+            "Audited leaves whose test has passed and that wait for their next attempt.",
+            ["model"],
+        )
+        self.values_ignored = self._counter(
+            "values_ignored",
+            "Values taken as missing, by reason: infinite, or too_many nominal values.",
+            ["model", "reason"],
+        )
         self.tree_nodes = self._gauge(
             "tree_nodes", "Nodes, by kind: split, active_leaf, inactive_leaf.", ["model", "kind"]
         )

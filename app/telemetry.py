@@ -28,6 +28,8 @@ REJECTIONS = sorted(
     }
 )
 
+IGNORED = ("infinite", "too_many")
+
 
 class Telemetry:
     """Turns the learner's running totals into metrics; used by the consumer's thread."""
@@ -53,6 +55,8 @@ class Telemetry:
             metrics.split_attempts.labels(model, outcome)
         for kind in ("bound", "tie"):
             metrics.split_delay.labels(model, kind)
+        for reason in IGNORED:
+            metrics.values_ignored.labels(model, reason)
         for reason in REJECTIONS:
             metrics.events_rejected.labels(reason)
             metrics.dead_letters.labels(reason)
@@ -131,6 +135,7 @@ class Telemetry:
         metrics.tree_nodes.labels(model, "inactive_leaf").set(shape.leaves - shape.active_leaves)
         metrics.tree_depth.labels(model).set(shape.depth)
         metrics.model_memory.labels(model).set(tree.memory_bytes())
+        metrics.late_leaves.labels(model).set(tree.late_leaves())
         scores = training.evaluation.scores()
         window = str(training.evaluation.window)
         for name, accuracy, kappa in (
@@ -142,7 +147,9 @@ class Telemetry:
         totals = _totals(training)
         for name, total in totals.items():
             grown = total - self._counted.get(name, 0)
-            if name == "attribute_evaluations":
+            if name in IGNORED:
+                metrics.values_ignored.labels(model, name).inc(grown)
+            elif name == "attribute_evaluations":
                 metrics.attribute_evaluations.labels(model).inc(grown)
             else:
                 metrics.split_attempts.labels(model, name).inc(grown)
@@ -160,6 +167,8 @@ def _totals(training: Training) -> dict[str, int]:
         "tie_split": counters.splits_tie,
         "no_split": counters.no_split,
         "attribute_evaluations": counters.attribute_evaluations,
+        "infinite": training.tree.encoder.rejected_values,
+        "too_many": training.tree.encoder.overflowed_values,
     }
 
 

@@ -27,6 +27,7 @@ from learner.reading import attribute_name, test_text
 from learner.schema import Kind
 from learner.snapshot import Counters, Shape, Snapshot, counters_of, shape_of
 from learner.state import (
+    active_leaves,
     first_sizes,
     layout_for,
     new_scratch,
@@ -217,6 +218,12 @@ class StreamingTree:
     def shape(self) -> Shape:
         """Nodes, leaves and depth, counted from the tree."""
         return shape_of(self._tree)
+
+    def late_leaves(self) -> int:
+        """Audited leaves whose test has passed already and that have not split yet."""
+        slots = self._tree.node["slot"][np.flatnonzero(active_leaves(self._tree))]
+        watched = self._tree.slot[slots]
+        return int(((watched["audited"] != 0) & (watched["audit_first"] >= 0.0)).sum())
 
     def memory_bytes(self) -> int:
         """Bytes of the model by the byte model of the memory bound."""

@@ -11,7 +11,18 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.metrics import BatchHistogram, Metrics
 
-UNITS = ("seconds", "bytes", "ratio", "records", "events", "info", "nodes", "depth", "second")
+UNITS = (
+    "seconds",
+    "bytes",
+    "ratio",
+    "records",
+    "events",
+    "info",
+    "nodes",
+    "leaves",
+    "depth",
+    "second",
+)
 
 
 def families(metrics: Metrics) -> dict[str, tuple[str, str]]:

@@ -129,3 +129,22 @@ def test_every_series_of_learning_begins_at_zero() -> None:
         'livetree_checkpoints_total{outcome="failed"} 0.0',
     ):
         assert series in text
+
+
+def test_values_taken_as_missing_are_counted_from_zero(training: Training) -> None:
+    metrics = Metrics()
+    watching = Telemetry(metrics, "m")
+
+    def ignored(reason: str) -> float | None:
+        labels = {"model": "m", "reason": reason}
+        return metrics.registry.get_sample_value("livetree_values_ignored_total", labels)
+
+    before = ignored("infinite"), ignored("too_many")
+    learn(training, 1)
+    assert training.tree is not None
+    training.tree.encoder.max_values = 0
+    training.tree.encoder.encode_records([{"car": "never seen before"}])
+    tick(watching, training)
+
+    assert before == (0.0, 0.0)
+    assert (ignored("infinite"), ignored("too_many")) == (0.0, 1.0)

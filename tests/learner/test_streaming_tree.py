@@ -65,6 +65,18 @@ def test_traffic_is_shared_out_among_children() -> None:
             assert below == pytest.approx(view.weight)
 
 
+def test_a_leaf_that_could_have_split_is_late_until_it_does() -> None:
+    stream = open_stream("agrawal", function=1)
+    tree = StreamingTree(Encoder(stream.schema), n_min=3000, audit_fraction=1.0)
+
+    tree.learn(*stream.take(2990))
+    late_before = tree.late_leaves()
+    tree.learn(*stream.take(10))
+
+    assert (late_before, tree.late_leaves()) == (1, 0)
+    assert tree.take_splits()[0].delay > 0
+
+
 def test_every_wrong_parameter_is_named_at_once() -> None:
     with pytest.raises(ParamsError) as caught:
         StreamingTree(Encoder(Schema(())), n_min=-1, criterion="gain", colour="red")
