@@ -165,6 +165,7 @@ def test_same_tree_at_the_end_of_a_longer_stream(predictor: str, new_leaf: str) 
         ("sea", {}),
         ("agrawal", {"function": 2}),
         ("led", {}),
+        ("rbf", {"classes": 3, "attributes": 8, "centroids": 12}),
         ("waveform21", {}),
         ("tweets", {"words": 100}),
     ],

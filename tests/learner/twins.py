@@ -90,10 +90,15 @@ class Twins:
         self.compare()
 
     def learn_batch(self, batch: Batch, y: npt.NDArray[np.int32]) -> None:
-        """A whole batch at once for the learner, event by event for the oracle."""
-        self.tree.learn(batch, y)
+        """Event by event; sizes are compared after each, everything whenever one changed."""
         for row, label in enumerate(y.tolist()):
-            self.oracle.learn(self._plain_row(batch.part(row, row + 1)), label)
+            event = batch.part(row, row + 1)
+            self.tree.learn(event, y[row : row + 1])
+            self.oracle.learn(self._plain_row(event), label)
+            nodes = self.tree.shape().nodes
+            if nodes != self.agreed_nodes or nodes != len(self.oracle.nodes):
+                self.compare()
+                self.agreed_nodes = nodes
         self.compare()
 
     def compare(self) -> None:
