@@ -59,7 +59,7 @@ def run_demo(options: DemoOptions) -> int:
         host, port = listener.getsockname()[:2]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         console.print(opening_words(options, stream, url))
-        with waiting(console, "compiling kernels (first run only; later starts take a second)"):
+        with waiting(console, "compiling kernels (first run only; later starts take two seconds)"):
             warm_up()
             demo_stream(options).take(1)
         with (

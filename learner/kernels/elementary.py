@@ -6,8 +6,6 @@ between versions: the same events must give the same bytes on every machine.
 
 from __future__ import annotations
 
-import math
-
 from learner.kernels.jit import bits_of, float_of, fma, inlined
 
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds a double to an integer in its low bits
@@ -16,8 +14,6 @@ _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10
-LN2 = 0.6931471805599453
-SQRT_2PI = math.sqrt(2.0 * math.pi)
 
 
 @inlined
