@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from app.commands import demo, evaluate, produce, serve, tree
+from app.commands import demo, evaluate, produce, serve, tree, variants
 from app.commands.report import report_error
 
 EXIT_CODES = (
@@ -27,7 +27,8 @@ Kafka events in, a decision tree that never stops learning, predictions and the 
 
 Start with [bold]livetree demo[/bold]: it needs no Kafka, feeds a stream that keeps changing, and
 shows how the tree follows. [bold]livetree serve[/bold] is the real service.
-[bold]livetree evaluate[/bold] compares algorithms and parameters without Kafka.
+[bold]livetree evaluate[/bold] compares algorithms and parameters without Kafka;
+[bold]livetree variants[/bold] lists them.
 """
 
 
@@ -70,6 +71,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     produce.produce,
     evaluate.evaluate,
     tree.tree,
+    variants.variants,
 )
 for command in COMMANDS:
     app.command(help=unwrapped(command.__doc__ or ""), epilog=EXIT_CODES)(command)

@@ -3,8 +3,11 @@
 Every batch is read once and goes to every tree, so all of them see the same events in the same
 order. Only predicting and learning are timed, not reading or making the events.
 
-Measuring the split delay at every leaf costs several times what learning does. It is therefore
-measured on a second tree of the same parameters, off the clock; auditing never changes a tree.
+The split delay is measured by a second tree of the same parameters, off the clock. It is grown by
+a reference that tests every leaf at every event, and each leaf goes on until its own timing would
+have split it: the events in between are the delay. A tree that revises its splits, or that does
+not keep every statistic, has no such reference; there every leaf is audited at every event
+instead. Both cost many times what learning does.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ from app.errors import SettingsError
 from app.evaluation import Prequential
 from learner import Batch, Codes, Encoder, ParamsError, StreamingTree
 from streams import Stream
+
+REFERENCE_FROM = 100.0  # events of a leaf before the reference begins to test
+LONGEST_CURVE = 400  # points
 
 
 class Run(NamedTuple):
@@ -54,22 +60,86 @@ class StreamFeed:
             yield self._stream.take(size)
 
 
+class Point(NamedTuple):
+    """How a run stood after so many events."""
+
+    events: int
+    accuracy: float  # over the last window
+    split_attempts: int
+
+
+class Delays:
+    """The tree beside the one on the clock, and the split delays it has found."""
+
+    def __init__(self, run: Run, encoder: Encoder) -> None:
+        self.tree, self.kind = _measuring_tree(run, encoder)
+        self._found: dict[str, list[float]] = {"bound": [], "tie": []}
+
+    def learn(self, batch: Batch, labels: Codes) -> None:
+        """Learn one batch."""
+        self.tree.learn(batch, labels)
+        for split in self.tree.take_splits():
+            if split.kind in self._found and split.delay >= 0:
+                self._found[split.kind].append(split.delay)
+
+    def result(self) -> dict[str, Any]:
+        """Return what is known of the delays; None where there is no number."""
+        bound, tie = self._found["bound"], self._found["tie"]
+        by_reference = self.kind == "reference"
+        return {
+            "delay_kind": self.kind,
+            "split_delay_mean": float(np.mean(bound)) if bound else None,
+            "split_delay_median": float(np.median(bound)) if bound else None,
+            "split_delay_tie_mean": float(np.mean(tie)) if tie else None,
+            "split_delays_bound": len(bound),
+            "split_delays_tie": len(tie),
+            "split_delays_unresolved": self.tree.unresolved()
+            if by_reference
+            else self.tree.late_leaves(),
+        }
+
+
+NO_DELAYS: dict[str, Any] = dict.fromkeys(
+    (
+        "delay_kind",
+        "split_delay_mean",
+        "split_delay_median",
+        "split_delay_tie_mean",
+        "split_delays_bound",
+        "split_delays_tie",
+        "split_delays_unresolved",
+    )
+)
+
+
+def _measuring_tree(run: Run, encoder: Encoder) -> tuple[StreamingTree, str]:
+    """Return the tree that measures and how; the audit where the learner refuses a reference."""
+    start = run.params.get("reference_from", REFERENCE_FROM)
+    if start:
+        try:
+            params = {**run.params, "reference_from": start}
+            return StreamingTree(encoder, run.variant, **params), "reference"
+        except ParamsError:
+            if "reference_from" in run.params:
+                raise
+    audited = {**run.params, "audit_fraction": 1.0, "audit_step": 1}
+    return StreamingTree(encoder, run.variant, **audited), "audit"
+
+
 class Contender:
-    """One tree with its scores and its stopwatch, and its twin that measures the split delay.
+    """One tree with its scores, its stopwatch and its curve; its delays are measured beside it."""
 
-    A run that sets audit_fraction has no twin: its own tree measures as much as it was told to.
-    """
-
-    def __init__(self, run: Run, encoder: Encoder, window: int) -> None:
+    def __init__(
+        self, run: Run, encoder: Encoder, window: int, *, measure_delay: bool = True
+    ) -> None:
+        timed = {name: value for name, value in run.params.items() if name != "reference_from"}
         self.run = run
-        self.tree = StreamingTree(encoder, run.variant, **run.params)
-        self.audited = self.tree
-        if "audit_fraction" not in run.params:
-            audit_all = {**run.params, "audit_fraction": 1.0}
-            self.audited = StreamingTree(encoder, run.variant, **audit_all)
+        self.tree = StreamingTree(encoder, run.variant, **timed)
+        self.delays = Delays(run, encoder) if measure_delay else None
         self.scores = Prequential(window)
         self.seconds = 0.0
-        self.delays: list[float] = []
+        self.curve: list[Point] = []
+        self._every = 1  # events between two points of the curve
 
     def learn(self, batch: Batch, labels: Codes) -> None:
         """Predict and learn one batch."""
@@ -77,11 +147,26 @@ class Contender:
         started = time.perf_counter()
         self.tree.learn(batch, labels, predicted=predicted)
         self.seconds += time.perf_counter() - started
+        self.tree.take_splits()
         self.scores.update(labels, predicted)
-        if self.audited is not self.tree:
-            self.audited.learn(batch, labels)
-            self.tree.take_splits()
-        self.delays += [split.delay for split in self.audited.take_splits() if split.delay >= 0]
+        self._note()
+        if self.delays is not None:
+            self.delays.learn(batch, labels)
+
+    def trees(self) -> list[StreamingTree]:
+        """Return the tree on the clock, and the one beside it."""
+        return [self.tree, *([self.delays.tree] if self.delays is not None else [])]
+
+    def _note(self) -> None:
+        """Add a point to the curve; a long curve loses every second one."""
+        events, before = self.scores.events, self.curve[-1].events if self.curve else 0
+        if events - before < self._every:
+            return
+        accuracy = self.scores.scores().window_accuracy or 0.0
+        self.curve.append(Point(events, accuracy, self.tree.counters().split_attempts))
+        if len(self.curve) > LONGEST_CURVE:
+            self.curve = self.curve[1::2]
+            self._every = self.curve[-1].events // len(self.curve)
 
     def result(self, stream: str) -> dict[str, Any]:
         """Return everything measured, JSON-ready; None where a number is not defined."""
@@ -97,11 +182,17 @@ class Contender:
             "window_accuracy": scores.window_accuracy,
             "window_kappa": scores.window_kappa,
             "split_attempts": counters.split_attempts,
+            "candidate_checks": counters.candidate_checks,
+            "reevaluations": counters.reevaluations,
+            "attribute_evaluations": counters.attribute_evaluations,
             "splits": counters.splits_bound + counters.splits_tie,
             "splits_tie": counters.splits_tie,
-            "attribute_evaluations": counters.attribute_evaluations,
-            "split_delay_mean": float(np.mean(self.delays)) if self.delays else None,
-            "audited_splits": self.audited.counters().audited_splits,
+            "splits_replaced": counters.splits_replaced,
+            "thresholds_moved": counters.thresholds_moved,
+            "subtrees_collapsed": counters.subtrees_collapsed,
+            **(NO_DELAYS if self.delays is None else self.delays.result()),
+            "events_counted": counters.events_counted,
+            "events_until_done": counters.events_until_done or None,
             "nodes": shape.nodes,
             "leaves": shape.leaves,
             "depth": shape.depth,
@@ -133,13 +224,15 @@ def compare(
     return [contender.result(feed.name) for contender in contenders]
 
 
-def enter(runs: Sequence[Run], encoder: Encoder, window: int = 1000) -> list[Contender]:
+def enter(
+    runs: Sequence[Run], encoder: Encoder, window: int = 1000, *, measure_delay: bool = True
+) -> list[Contender]:
     """Return the contenders; raises SettingsError with all problems of all runs."""
     problems: list[str] = []
     contenders: list[Contender] = []
     for run in runs:
         try:
-            contenders.append(Contender(run, encoder, window))
+            contenders.append(Contender(run, encoder, window, measure_delay=measure_delay))
         except ParamsError as exc:
             problems += [f"{run.name}: {problem}" for problem in exc.problems]
     if problems:
@@ -162,36 +255,66 @@ def cut(batches: Iterable[tuple[Batch, Codes]], events: int) -> Iterator[tuple[B
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:
-    """Return the results as aligned text, one line a run."""
-    heading = [title for title, _ in COLUMNS]
-    lines = [heading, *([shown(result) for _, shown in COLUMNS] for result in results)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
+    """Return the results as aligned text, one line a run; a note where a delay is an audit's."""
+    columns = [
+        column
+        for column in COLUMNS
+        if column.title not in SELDOM or any(result[SELDOM[column.title]] for result in results)
+    ]
+    heading = [column.title for column in columns]
+    lines = [heading, *([column.shown(result) for column in columns] for result in results)]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
     rule = ["-" * width for width in widths]
-    return "\n".join(
+    drawn = [
         "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in (lines[0], rule, *islice(lines, 1, None))
-    )
+    ]
+    if any(result["delay_kind"] == "audit" for result in results):
+        drawn.append("* audited at the tree's own leaves: no reference tree exists for this run")
+    return "\n".join(drawn)
+
+
+class Column(NamedTuple):
+    """One column of the table."""
+
+    title: str
+    shown: Callable[[dict[str, Any]], str]
 
 
 def _number(key: str, form: str) -> Callable[[dict[str, Any]], str]:
     return lambda result: "-" if result[key] is None else format(result[key], form)
 
 
-COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
-    ("run", lambda result: str(result["name"])),
-    ("accuracy", _number("accuracy", ".4f")),
-    ("kappa", _number("kappa", ".4f")),
-    ("last", _number("window_accuracy", ".4f")),
-    ("attempts", _number("split_attempts", ",")),
-    ("splits", _number("splits", ",")),
-    ("evaluations", _number("attribute_evaluations", ",")),
-    ("delay", _number("split_delay_mean", ".1f")),
-    ("nodes", _number("nodes", ",")),
-    ("depth", _number("depth", ",")),
-    ("bytes", _number("memory_bytes", ",")),
-    ("events/s", _number("events_per_second", ",.0f")),
-    ("tree", lambda result: str(result["tree_hash"])[:8]),
+def _delay(result: dict[str, Any]) -> str:
+    shown = _number("split_delay_mean", ".1f")(result)
+    return f"{shown}*" if result["delay_kind"] == "audit" else shown
+
+
+# Columns that only some variants fill, and what fills them.
+SELDOM = {
+    "checks": "candidate_checks",
+    "revisits": "reevaluations",
+    "replaced": "splits_replaced",
+}
+
+COLUMNS = (
+    Column("run", lambda result: str(result["name"])),
+    Column("accuracy", _number("accuracy", ".4f")),
+    Column("kappa", _number("kappa", ".4f")),
+    Column("last", _number("window_accuracy", ".4f")),
+    Column("attempts", _number("split_attempts", ",")),
+    Column("checks", _number("candidate_checks", ",")),
+    Column("revisits", _number("reevaluations", ",")),
+    Column("splits", _number("splits", ",")),
+    Column("replaced", _number("splits_replaced", ",")),
+    Column("evaluations", _number("attribute_evaluations", ",")),
+    Column("delay", _delay),
+    Column("nodes", _number("nodes", ",")),
+    Column("depth", _number("depth", ",")),
+    Column("bytes", _number("memory_bytes", ",")),
+    Column("events/s", _number("events_per_second", ",.0f")),
+    Column("tree", lambda result: str(result["tree_hash"])[:8]),
 )

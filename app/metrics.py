@@ -135,8 +135,21 @@ class Metrics:
             "Attempts to split a leaf, by outcome: split, tie_split, no_split.",
             ["model", "outcome"],
         )
+        self.splits = self._counter(
+            "splits",
+            "Changes of the tree, by kind: bound, tie (a leaf split), replace, move, collapse.",
+            ["model", "kind"],
+        )
+        self.candidate_checks = self._counter(
+            "candidate_checks", "Checks of the attributes that a leaf follows (imac).", ["model"]
+        )
+        self.reevaluations = self._counter(
+            "reevaluations", "Looks at a split that is already made (anytime).", ["model"]
+        )
         self.attribute_evaluations = self._counter(
-            "attribute_evaluations", "Merits computed for split attempts.", ["model"]
+            "attribute_evaluations",
+            "Merits computed for split attempts, candidate checks and re-evaluations.",
+            ["model"],
         )
         self.split_delay = self._histogram(
             "split_delay_events",

@@ -28,7 +28,9 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+import learner
 from app.settings_file import declared_schema, load_settings
+from app.tree_settings import TreeSettings
 
 
 def _from_json(value: object) -> object:
@@ -211,49 +213,6 @@ class DeadLetterSettings(Group):
     """Longest wait for their delivery; learning stops when it is not confirmed by then."""
 
 
-class TreeSettings(Group):
-    """Parameters of the tree; the learner's documentation explains them."""
-
-    n_min: float = Field(default=200.0, gt=0, le=1e15)
-    """Weight that a leaf sees between two split attempts."""
-    delta: float = Field(default=1e-7, gt=0, lt=1)
-    """Probability that a split is not the one more data would choose."""
-    tau: float = Field(default=0.05, ge=0, le=100)
-    """A bound below this counts as a tie: split on the better one."""
-    criterion: Literal["info_gain", "gini"] = "info_gain"
-    """How the merit of a split is measured."""
-    gini_range: Literal["one", "tight"] = "one"
-    """Range of the Gini merit in the bound: 1, or 1 - 1/classes."""
-    leaf_predictor: Literal["mc", "nb", "nba"] = "mc"
-    """How a leaf predicts: majority class, naive Bayes, or the better of both."""
-    new_leaf: Literal["separate", "inherit", "empty"] = "separate"
-    """What a new leaf knows of its parent's events."""
-    null_merit: Literal["zero", "minus_inf"] = "zero"
-    """Merit of not splitting."""
-    nominal_split: Literal["multiway", "binary"] = "multiway"
-    """One branch for each value, or one value against the rest."""
-    unseen: Literal["other", "grow"] = "other"
-    """Where a value goes that a multiway split has no branch for."""
-    min_branch_fraction: float = Field(default=0.01, ge=0, le=0.5)
-    """Least share of the weight that two branches of a split must hold."""
-    min_merit: float = Field(default=1e-10, ge=0, le=100)
-    """Least merit of a split."""
-    split_points: int = Field(default=10, ge=1, le=1000)
-    """Cut points tried for a numeric feature."""
-    bound_n: Literal["weight", "effective"] = "weight"
-    """What counts as the number of events in the bound when events have weights."""
-    remove_poor: bool = False
-    """Drop features at a leaf that can hardly win there any more."""
-    max_memory_bytes: int = Field(default=0, ge=0, le=2**62)
-    """Memory of the tree; 0: unbounded."""
-    memory_check_every: int = Field(default=10_000, ge=1, le=2**62)
-    """Events between two checks of the memory."""
-    audit_fraction: float = Field(default=0.01, ge=0, le=1)
-    """Share of the leaves whose split delay is measured."""
-    audit_step: int = Field(default=0, ge=0, le=2**31)
-    """Events of an audited leaf between two audits; 0: chosen by the kinds of the features."""
-
-
 class PublishSettings(Group):
     """When predictions see what was learned."""
 
@@ -312,7 +271,7 @@ class Settings(BaseSettings):
     name: str = Field(default="livetree", min_length=1, max_length=64, pattern=r"^[\w.-]+$")
     """Name of the model, in the API and in metrics."""
     variant: str = "vfdt"
-    """Which algorithm grows the tree."""
+    """Which algorithm grows the tree; `livetree variants` lists them."""
     source: Literal["kafka", "file"] = "kafka"
     """Where events come from."""
     kafka: KafkaSettings = KafkaSettings()
@@ -373,12 +332,18 @@ class Settings(BaseSettings):
 
     def shown(self) -> dict[str, Any]:
         """Return what differs from the defaults, by name and with secrets masked, for the log."""
-        own, defaults = _flat(self), _flat(Settings())
+        own, defaults = _flat(self), _flat(Settings(variant=self.variant))
+        defaults["variant"] = Settings().variant
         return {
             name: "**********" if name.startswith("kafka.extra.") and _is_secret(name) else value
             for name, value in own.items()
             if name not in defaults or value != defaults[name]
         }
+
+    def tree_params(self) -> dict[str, Any]:
+        """Return all parameters of the tree: what was set, else the variant's own."""
+        params = learner.VARIANTS[self.variant].params_from(self.tree.given())
+        return {name: getattr(params, name) for name in TreeSettings.model_fields}
 
     def tree_shaping(self) -> dict[str, Any]:
         """Return what must not change between a checkpoint and the run that continues it."""
@@ -390,14 +355,21 @@ class Settings(BaseSettings):
         )
         declared = declared_schema(self.schema_)
         schema["declared"] = declared.to_dict() if declared else None
-        tree = self.tree.model_dump(mode="json")
+        tree = self.tree_params()
         return {"variant": self.variant, "tree": tree, "schema": schema, "event": event}
+
+    def shaping_before(self, shaping: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what held where a checkpoint says nothing: the defaults of its variant."""
+        variant = shaping.get("variant", Settings().variant)
+        known = variant if variant in learner.VARIANTS else self.variant
+        return Settings(variant=known).tree_shaping()
 
 
 def _flat(settings: Settings) -> dict[str, Any]:
-    """Return all settings as plain data: {"kafka.topic": "t", ...}."""
+    """Return all settings as plain data: {"kafka.topic": "t", ...}; the tree's as they hold."""
     flat: dict[str, Any] = {}
-    left = list(settings.model_dump(mode="json", by_alias=True).items())
+    plain = settings.model_dump(mode="json", by_alias=True) | {"tree": settings.tree_params()}
+    left = list(plain.items())
     for name, value in left:  # grows while it is read: groups are put behind
         if isinstance(value, dict):
             left += [(f"{name}.{key}", inner) for key, inner in value.items()]

@@ -226,7 +226,7 @@ def _tree_problems(settings: Settings) -> list[str]:
         known = ", ".join(learner.VARIANTS)
         return [f"variant (LIVETREE_VARIANT) is {settings.variant!r}; expected one of {known}"]
     try:
-        learner.VARIANTS[settings.variant].params.from_mapping(settings.tree.model_dump())
+        learner.VARIANTS[settings.variant].params_from(settings.tree.given())
     except learner.ParamsError as exc:
         return [f"tree (LIVETREE_TREE__...): {line}" for line in exc.problems]
     return []

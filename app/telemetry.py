@@ -29,6 +29,8 @@ REJECTIONS = sorted(
 )
 
 IGNORED = ("infinite", "too_many")
+OUTCOMES = ("split", "tie_split", "no_split")
+KINDS = ("bound", "tie", "replace", "move", "collapse")  # of a split, as a SplitRecord names them
 
 
 class Telemetry:
@@ -36,6 +38,11 @@ class Telemetry:
 
     def __init__(self, metrics: Metrics, model: str) -> None:
         self._metrics, self._model = metrics, model
+        self._work = {
+            "attribute_evaluations": metrics.attribute_evaluations,
+            "candidate_checks": metrics.candidate_checks,
+            "reevaluations": metrics.reevaluations,
+        }
         self._seldom = Seldom()
         self._last_tick = time.monotonic()
         self._learned_since_tick = 0
@@ -51,8 +58,12 @@ class Telemetry:
         metrics.snapshots_published.labels(model)
         for outcome in ("written", "failed"):
             metrics.checkpoints.labels(outcome)
-        for outcome in ("split", "tie_split", "no_split"):
+        for outcome in OUTCOMES:
             metrics.split_attempts.labels(model, outcome)
+        for kind in KINDS:
+            metrics.splits.labels(model, kind)
+        for counter in self._work.values():
+            counter.labels(model)
         for kind in ("bound", "tie"):
             metrics.split_delay.labels(model, kind)
         for reason in IGNORED:
@@ -144,19 +155,25 @@ class Telemetry:
         ):
             metrics.prequential_accuracy.labels(model, name).set(_number(accuracy))
             metrics.prequential_kappa.labels(model, name).set(_number(kappa))
-        totals = _totals(training)
+        self._count(_totals(training))
+        for split in tree.take_splits():
+            if split.delay >= 0:
+                metrics.split_delay.labels(model, split.kind).observe(split.delay)
+
+    def _count(self, totals: dict[str, int]) -> None:
+        """Add what the totals have grown by since the last time."""
+        metrics, model = self._metrics, self._model
         for name, total in totals.items():
             grown = total - self._counted.get(name, 0)
             if name in IGNORED:
                 metrics.values_ignored.labels(model, name).inc(grown)
-            elif name == "attribute_evaluations":
-                metrics.attribute_evaluations.labels(model).inc(grown)
-            else:
+            elif name in OUTCOMES:
                 metrics.split_attempts.labels(model, name).inc(grown)
+            elif name in KINDS:
+                metrics.splits.labels(model, name).inc(grown)
+            else:
+                self._work[name].labels(model).inc(grown)
         self._counted = totals
-        for split in tree.take_splits():
-            if split.delay >= 0:
-                metrics.split_delay.labels(model, split.kind).observe(split.delay)
 
 
 def _totals(training: Training) -> dict[str, int]:
@@ -166,6 +183,13 @@ def _totals(training: Training) -> dict[str, int]:
         "split": counters.splits_bound,
         "tie_split": counters.splits_tie,
         "no_split": counters.no_split,
+        "bound": counters.splits_bound,
+        "tie": counters.splits_tie,
+        "replace": counters.splits_replaced,
+        "move": counters.thresholds_moved,
+        "collapse": counters.subtrees_collapsed,
+        "candidate_checks": counters.candidate_checks,
+        "reevaluations": counters.reevaluations,
         "attribute_evaluations": counters.attribute_evaluations,
         "infinite": training.tree.encoder.rejected_values,
         "too_many": training.tree.encoder.overflowed_values,

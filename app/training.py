@@ -165,7 +165,7 @@ def new_tree(settings: Settings, schema: Schema) -> StreamingTree:
         max_values=settings.schema_.max_values,
         max_classes=settings.schema_.max_classes,
     )
-    return StreamingTree(encoder, settings.variant, **settings.tree.model_dump())
+    return StreamingTree(encoder, settings.variant, **settings.tree.given())
 
 
 def infer_schema(settings: Settings, examples: Sequence[dict[str, Any]]) -> Schema:

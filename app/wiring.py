@@ -64,8 +64,8 @@ class Service:
             schema = declared_schema(settings.schema_)
             tree = new_tree(settings, schema) if schema is not None else None
             return Training(settings, tree), Start()
-        topic, defaults = self.consumer.source.topic, Settings().tree_shaping()
-        require_fit(checkpoint, self.consumer.shaping, topic, defaults)
+        before = settings.shaping_before(checkpoint.shaping)
+        require_fit(checkpoint, self.consumer.shaping, self.consumer.source.topic, before)
         training = Training(
             settings,
             StreamingTree.from_bytes(checkpoint.model),

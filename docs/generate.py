@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from app.metrics import Metrics
 from app.settings import FeatureSettings, Settings
 from app.settings_file import variable_of
+from learner import VARIANTS
 
 FOLDER = Path(__file__).parent
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
@@ -93,10 +94,19 @@ def _settings_table(fields: Any, above: tuple[str, ...]) -> Iterator[str]:
         yield _row(
             f"`{'.'.join(path)}`",
             f"`{variable_of(path)}`",
-            _default(field),
-            _allowed(field),
+            _variants_default(name) if above == ("tree",) else _default(field),
+            _names(VARIANTS) if path == ("variant",) else _allowed(field),
             field.description or "",
         )
+
+
+def _variants_default(name: str) -> str:
+    """The value that vfdt has, and those of the variants that differ from it."""
+    plain, *others = (
+        (variant.name, getattr(variant.params_from({}), name)) for variant in VARIANTS.values()
+    )
+    different = [f"{variant}: {_value(value)}" for variant, value in others if value != plain[1]]
+    return "; ".join([_value(plain[1]), *different])
 
 
 def _row(*cells: str) -> str:
@@ -109,21 +119,26 @@ def _sentence(model: type[BaseModel]) -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    value = field.default
     if field.is_required():
         return "required"
-    if value is None or value in ("", [], {}):
-        return "none"
+    return "none" if field.default in (None, "", [], {}) else _value(field.default)
+
+
+def _value(value: object) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def _names(choices: Iterable[str]) -> str:
+    return ", ".join(f"`{choice}`" for choice in choices)
 
 
 def _allowed(field: FieldInfo) -> str:
     """What a setting takes, in words: its choices, or its kind with the bounds."""
     kind = _without_none(field.annotation)
     if typing.get_origin(kind) is typing.Literal:
-        return ", ".join(f"`{choice}`" for choice in typing.get_args(kind))
+        return _names(typing.get_args(kind))
     origin = typing.get_origin(kind) or kind
     if origin in (list, dict):
         return "a list" if origin is list else "an object of texts"

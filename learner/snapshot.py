@@ -12,19 +12,24 @@ from learner.batch import Batch
 from learner.encoder import Encoder
 from learner.errors import UnknownNode
 from learner.kernels.predict import predict_many
-from learner.kernels.rules import MAJORITY, Scratch
+from learner.kernels.rules import MAJORITY
 from learner.kernels.tree import (
     ATTEMPTS,
     AUDITED_SPLITS,
     AUDITS,
+    CANDIDATE_CHECKS,
     CLASSES,
+    COLLAPSED,
     CONTAINS,
+    COUNTED,
     DEACTIVATED,
+    DONE_AT,
     EQUALS,
     EVALUATIONS,
     EVENTS,
     LEAF,
     MEMORY_CHECKS,
+    MOVED,
     MULTIWAY,
     NO_SPLIT,
     NODES,
@@ -32,8 +37,12 @@ from learner.kernels.tree import (
     NUMERIC,
     PURE_CHECKS,
     REACTIVATED,
+    REEVALUATIONS,
+    REPLACED,
     SPLITS_BOUND,
     SPLITS_TIE,
+    SUBSET,
+    TABLE,
     Layout,
     Tree,
 )
@@ -41,7 +50,14 @@ from learner.memory import model_bytes
 from learner.params import TreeParams
 from learner.reading import KIND_NAMES, attribute, test_text
 from learner.schema import Schema, Value
-from learner.state import Sizes, active_leaves, new_scratch
+from learner.state import (
+    Sizes,
+    active_leaves,
+    layout_reference,
+    new_scratch,
+    scratch_reference,
+    tree_reference,
+)
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -64,6 +80,13 @@ class Counters(NamedTuple):
     leaves_deactivated: int
     leaves_reactivated: int
     memory_checks: int
+    candidate_checks: int
+    reevaluations: int
+    splits_replaced: int
+    thresholds_moved: int
+    subtrees_collapsed: int
+    events_counted: int  # events that went into statistics
+    events_until_done: int  # events when no leaf was active or queued any more, 0 = not yet
 
 
 class Shape(NamedTuple):
@@ -80,8 +103,8 @@ class Step(NamedTuple):
 
     node: int
     feature: str
-    operator: str  # <= > == != in, contains, not contains, other
-    value: Any  # threshold, nominal value or token
+    operator: str  # <= > == != in, not in, contains, not contains, other
+    value: Any  # threshold, nominal value, values of a set, or token
     observed: Any  # the record's own value, None if missing
     branch: int  # id of the node that it leads to
 
@@ -93,11 +116,11 @@ class NodeView(NamedTuple):
     parent: int | None
     depth: int
     branch: str  # condition that leads here: "salary <= 51200"; empty at the root
-    kind: str  # leaf, numeric, multiway, equals, contains
+    kind: str  # leaf, numeric, multiway, equals, contains, subset
     feature: str | None
     test: str | None
     threshold: float | None  # of a numeric test
-    values: tuple[Value, ...]  # equals: the value; contains: the token; multiway: one a child
+    values: tuple[Value, ...]  # of equals, contains or the set; multiway: one a child
     children: tuple[int, ...]  # ids; the other branch of a multiway split comes last
     weight: float  # of the events that came by it
     share: float  # of the root's weight
@@ -112,6 +135,7 @@ def counters_of(tree: Tree) -> Counters:
     places = (
         ATTEMPTS, SPLITS_BOUND, SPLITS_TIE, NO_SPLIT, PURE_CHECKS, EVALUATIONS,
         AUDITS, AUDITED_SPLITS, DEACTIVATED, REACTIVATED, MEMORY_CHECKS,
+        CANDIDATE_CHECKS, REEVALUATIONS, REPLACED, MOVED, COLLAPSED, COUNTED, DONE_AT,
     )  # fmt: skip
     counts = tree.counts
     return Counters(int(counts[EVENTS]), float(tree.weight[0]), *(int(counts[p]) for p in places))
@@ -137,11 +161,12 @@ class Snapshot:
         params: TreeParams,
     ) -> None:
         self._tree = tree
-        self._sizes = sizes
+        self._sizes = sizes._replace(longest=0)
         self._layout = layout
+        self._handles = tree_reference(tree), layout_reference(layout)
         self._encoder = encoder
         self._rules = params.rules(has_numeric=sizes.numeric > 0)
-        self._spare: list[Scratch] = []  # working space that nobody uses at the moment
+        self._spare: list[Any] = []  # working space that nobody uses at the moment
         self.variant = variant
         self.params = params
         self.counters = counters_of(tree)
@@ -164,10 +189,11 @@ class Snapshot:
         used = int(tree.counts[NODES])
         majority = params.rules(has_numeric=False).predictor == MAJORITY
         slots = 0 if majority else len(tree.slot)
-        ends = dict.fromkeys(("node", "votes", "seen"), used)
-        ends |= dict.fromkeys(("slot", "moments", "values", "tokens"), slots)
-        ends |= {"barred": 0, "barred_tokens": 0, "free": 0, "log": 0}
-        copy = Tree(*(part[: ends.get(name)].copy() for name, part in tree._asdict().items()))
+        ends = dict.fromkeys(Tree._fields, 0)
+        ends |= dict.fromkeys(("node", "votes", "seen"), used)
+        ends |= dict.fromkeys(("slot", "moments", "values", "tokens", "bins", "bin_shape"), slots)
+        ends |= {"counts": len(tree.counts), "weight": 1, "tables": int(tree.counts[TABLE])}
+        copy = Tree(*(part[: ends[name]].copy() for name, part in tree._asdict().items()))
         return cls(copy, sizes, layout, encoder.frozen(), variant, params)
 
     @property
@@ -198,9 +224,9 @@ class Snapshot:
         try:
             scratch = self._spare.pop()
         except IndexError:
-            scratch = new_scratch(self._sizes, self._rules)
+            scratch = scratch_reference(new_scratch(self._sizes, self._rules))
         predict_many(
-            self._tree, self._layout, self._rules.predictor, self._rules.new_leaf, scratch,
+            *self._handles, self._rules.predictor, self._rules.new_leaf, scratch,
             batch, codes, probabilities, leaves,
         )  # fmt: skip
         self._spare.append(scratch)
@@ -267,8 +293,18 @@ class Snapshot:
             return ("!=" if second else "=="), self._encoder.value_name(position, int(cut))
         if kind == CONTAINS:
             return ("contains" if second else "not contains"), token
+        if kind == SUBSET:
+            return ("not in" if second else "in"), list(self._set_of(parent))
         value = int(nodes["value"][node])
         return ("other", None) if value < 0 else ("==", self._encoder.value_name(position, value))
+
+    def _set_of(self, node: int) -> tuple[Value, ...]:
+        """The values of the set that a node tests for."""
+        nodes = self._tree.node
+        start, length = int(nodes["table_start"][node]), int(nodes["table_length"][node])
+        codes = np.flatnonzero(self._tree.tables[start : start + length] == 1)
+        position, _ = attribute(self._encoder, SUBSET, int(nodes["column"][node]))
+        return tuple(self._encoder.value_name(position, int(code)) for code in codes)
 
     def _branch(self, node: int) -> str:
         nodes = self._tree.node
@@ -280,6 +316,8 @@ class Snapshot:
         )
         operator, value = self._condition(node)
         shown = f"{value:.6g}" if isinstance(value, float) else value
+        if isinstance(value, list):
+            shown = ", ".join(map(str, value))
         end = "is missing or other" if operator == "other" else f"{operator} {shown}"
         return f"{self._encoder.feature_name(position)} {end}"
 
@@ -358,6 +396,9 @@ class Snapshot:
                 values = tuple(self._encoder.value_name(position, c) for c in codes if c >= 0)
             elif kind == EQUALS:
                 values = (self._encoder.value_name(position, int(cut)),)
+            elif kind == SUBSET:
+                values = self._set_of(node)
+                test = f"{feature} in {', '.join(map(str, values))}"
             elif token is not None:
                 values = (token,)
         parent = int(nodes["parent"][node])

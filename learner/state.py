@@ -9,19 +9,39 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.encoder import Encoder
-from learner.kernels.jit import JIT_DISABLED
-from learner.kernels.rules import Rules, Scratch
+from learner.kernels.jit import JIT_DISABLED, by_reference
+from learner.kernels.rules import (
+    COMMIT_ONCE,
+    FOLLOWED,
+    GAUSSIAN,
+    MAJORITY,
+    MOST_CANDIDATES,
+    RANKING,
+    SAMPLE,
+    Rules,
+    Scratch,
+)
 from learner.kernels.tree import (
+    BIN_COUNT,
+    BLOCK_SIZES,
+    CANDIDATE,
+    COLUMN,
     COUNTS,
+    ENTRIES,
+    FIRST_BLOCK,
     HIGH,
+    HISTOGRAMS,
     LEAF,
     LOG_FIELDS,
     LOW,
     MISSING,
+    MOST_BINS,
     NODE,
     NODES,
+    NOWHERE,
     PENDING,
     PENDING_BRANCHES,
+    SHORT_OF_ROOM,
     SLOT,
     SLOTS,
     TABLE,
@@ -35,6 +55,15 @@ LOG_LINES = 1024
 Array = npt.NDArray[Any]
 
 
+class Parts(NamedTuple):
+    """What a tree keeps beyond class weights, moments and n_ijk; fixed by its options."""
+
+    entries: bool = False  # numeric values one by one
+    intervals: int = 0  # of a histogram
+    bins: bool = False  # intervals for naive Bayes
+    candidates: int = 0  # followed event by event
+
+
 class Sizes(NamedTuple):
     """Room of the arrays along each axis."""
 
@@ -46,6 +75,10 @@ class Sizes(NamedTuple):
     values: tuple[int, ...]  # of each nominal column
     tokens: int
     features: int
+    entries: int = 0
+    longest: int = 0  # block of entries
+    histograms: int = 0
+    parts: Parts = Parts()
 
     @property
     def widest(self) -> int:
@@ -55,6 +88,18 @@ class Sizes(NamedTuple):
 
 FIRST_SIZES = Sizes(64, 64, 256, 2, 0, (), 0, 0)
 FIRST_BYTES = 8 * 2**20  # of observers: a small tree never grows its arrays
+FIRST_ENTRIES = 1 << 14
+
+
+def parts_of(rules: Rules) -> Parts:
+    """The parts that these options need."""
+    entries = rules.observer != GAUSSIAN
+    return Parts(
+        entries=entries,
+        intervals=rules.intervals if entries and rules.observer != SAMPLE else 0,
+        bins=entries and rules.predictor != MAJORITY,
+        candidates=(rules.candidates or MOST_CANDIDATES) if rules.timing == FOLLOWED else 0,
+    )
 
 
 def sizes_for(encoder: Encoder, old: Sizes = FIRST_SIZES) -> Sizes:
@@ -71,23 +116,42 @@ def sizes_for(encoder: Encoder, old: Sizes = FIRST_SIZES) -> Sizes:
     )
 
 
-def first_sizes(encoder: Encoder) -> Sizes:
+def first_sizes(encoder: Encoder, parts: Parts) -> Sizes:
     """Room for all that the encoder knows and a small tree."""
-    sizes = sizes_for(encoder)
+    sizes = sizes_for(encoder)._replace(parts=parts)
     numbers = (MISSING + 1) * sizes.numeric + sum(sizes.values) + sizes.tokens
+    numbers += parts.candidates * 4 + (MOST_BINS * sizes.numeric if parts.bins else 0)
     fitting = FIRST_BYTES // max(1, 8 * sizes.classes * numbers)
     slots = max(sizes.slots, min(512, fitting))
-    return sizes._replace(slots=slots, nodes=2 * slots, table=8 * slots)
+    sizes = sizes._replace(slots=slots, nodes=2 * slots, table=8 * slots)
+    if not parts.entries:
+        return sizes
+    histograms = 8 if parts.intervals else 0
+    return sizes._replace(entries=FIRST_ENTRIES, longest=1024, histograms=histograms)
 
 
 def with_room(sizes: Sizes, tree: Tree) -> Sizes:
-    """Enough for a lost child, and for the split that waits for room."""
+    """Enough for a lost child, for the split that waits for room, and for longer blocks."""
     counts = tree.counts
     more = 1 + (int(counts[PENDING_BRANCHES]) if counts[PENDING] else 0)
-    return sizes._replace(
+    sizes = sizes._replace(
         nodes=roomier(sizes.nodes, int(counts[NODES]) + more),
         slots=roomier(sizes.slots, int(counts[SLOTS]) + more),
         table=roomier(sizes.table, int(counts[TABLE]) + 3 * sizes.widest),
+    )
+    if not sizes.parts.entries:
+        return sizes
+    fresh = more * sizes.numeric * FIRST_BLOCK
+    if sizes.numeric > tree.column.shape[1]:
+        fresh += int(counts[SLOTS]) * sizes.numeric * FIRST_BLOCK
+    longest = int(tree.column["capacity"].max(initial=FIRST_BLOCK))
+    if counts[SHORT_OF_ROOM]:
+        fresh += 2 * longest * sizes.numeric
+    histograms = int(counts[HISTOGRAMS]) + sizes.numeric
+    return sizes._replace(
+        entries=roomier(sizes.entries, int(counts[ENTRIES]) + fresh),
+        longest=roomier(sizes.longest, 2 * longest),
+        histograms=roomier(sizes.histograms, histograms) if sizes.parts.intervals else 0,
     )
 
 
@@ -116,22 +180,24 @@ def value_starts(sizes: Sizes) -> npt.NDArray[np.int32]:
     return np.concatenate([[0], np.cumsum(sizes.values)]).astype(np.int32)
 
 
-def _records(count: int, dtype: np.dtype[np.void]) -> Array:
+def _records(shape: int | tuple[int, int], dtype: np.dtype[np.void]) -> Array:
     """Records whose fields kernels read by name; numpy alone needs its slower class for that."""
-    plain = np.zeros(count, dtype)
+    plain = np.zeros(shape, dtype)
     return plain.view(np.recarray) if JIT_DISABLED else plain
 
 
 def new_tree(sizes: Sizes) -> Tree:
     """Zeroed arrays, not even a root."""
-    n, s, c = sizes.nodes, sizes.slots, sizes.classes
-    return Tree(
+    n, s, c, parts = sizes.nodes, sizes.slots, sizes.classes, sizes.parts
+    places = sum(sizes.values)
+    kept, binned, followed = s * parts.entries, s * parts.bins, s * bool(parts.candidates)
+    tree = Tree(
         node=_records(n, NODE),
         votes=np.zeros((n, c)),
         seen=np.zeros((n, c)),
         slot=_records(s, SLOT),
         moments=np.zeros((s, c, MISSING + 1, sizes.numeric)),
-        values=np.zeros((s, c, sum(sizes.values))),
+        values=np.zeros((s, c, places)),
         tokens=np.zeros((s, c, sizes.tokens)),
         barred=np.zeros((s, sizes.features), np.int8),
         barred_tokens=np.zeros((s, sizes.tokens), np.int8),
@@ -140,7 +206,26 @@ def new_tree(sizes: Sizes) -> Tree:
         free=np.zeros(s, np.int32),
         tables=np.zeros(sizes.table, np.int32),
         log=np.zeros((LOG_LINES, LOG_FIELDS)),
+        column=_records((kept, sizes.numeric), COLUMN),
+        entry_value=np.zeros(sizes.entries),
+        entry_weight=np.zeros(sizes.entries),
+        entry_class=np.zeros(sizes.entries, np.int32),
+        free_blocks=np.full(BLOCK_SIZES, NOWHERE, np.int64),
+        histogram=np.zeros((sizes.histograms, parts.intervals, c)),
+        pruned=np.zeros((sizes.histograms, parts.intervals), np.int8),
+        free_histograms=np.zeros(sizes.histograms, np.int32),
+        bins=np.zeros((binned, sizes.numeric, c, MOST_BINS)),
+        bin_shape=np.zeros((binned, sizes.numeric, BIN_COUNT + 1)),
+        candidate=_records((followed, parts.candidates), CANDIDATE),
+        sides=np.zeros((followed, parts.candidates, 2, c)),
+        candidate_classes=np.zeros((followed, parts.candidates, c)),
+        value_weight=np.zeros((followed, places)),
+        potential_numeric=np.full((followed, sizes.numeric), np.nan),
+        potential_nominal=np.full((followed, len(sizes.values)), np.nan),
+        potential_tokens=np.full((followed, sizes.tokens), np.nan),
     )
+    tree.column["histogram"] = NOWHERE
+    return tree
 
 
 def resized(tree: Tree, old: Sizes, new: Sizes) -> Tree:
@@ -152,10 +237,13 @@ def resized(tree: Tree, old: Sizes, new: Sizes) -> Tree:
     slots = int(tree.counts[SLOTS])
     room.moments[:slots, :, LOW] = np.inf
     room.moments[:slots, :, HIGH] = -np.inf
-    for target, source in zip(room, tree, strict=True):
-        if source is not tree.values:
-            copy_into(target, source)
+    for name, source in tree._asdict().items():
+        if name not in ("values", "value_weight"):
+            copy_into(getattr(room, name), source)
     copy_values(room.values, value_starts(new), tree.values, value_starts(old), old.values)
+    copy_values(
+        room.value_weight, value_starts(new), tree.value_weight, value_starts(old), old.values
+    )
     if new.numeric > old.numeric:
         _mark_missing(room, old.numeric)
     return room
@@ -170,29 +258,34 @@ def copy_values(
     target: Array, starts: Array, source: Array, had: Array, counts: Sequence[int]
 ) -> None:
     """Copy n_ijk, whose attributes begin elsewhere in the target."""
-    slots, classes, _ = source.shape
+    corner = tuple(slice(0, size) for size in source.shape[:-1])
     for a, count in enumerate(counts):
-        part = target[:slots, :classes, starts[a] : starts[a] + count]
-        part[...] = source[:, :, had[a] : had[a] + count]
+        part = target[(*corner, slice(starts[a], starts[a] + count))]
+        part[...] = source[..., had[a] : had[a] + count]
 
 
 def _mark_missing(tree: Tree, first_new: int) -> None:
-    for node in np.flatnonzero(active_leaves(tree)):
+    for node in np.flatnonzero(keeping_nodes(tree)):
         slot = tree.node["slot"][node]
         tree.moments[slot, :, MISSING, first_new:] = tree.seen[node][:, None]
         tree.slot["gaps"][slot] |= tree.node["n"][node] > 0.0
 
 
-def active_leaves(tree: Tree) -> npt.NDArray[np.bool_]:
-    """For each node in use whether it is a leaf with observers."""
-    used = tree.node[: int(tree.counts[NODES])]
-    mask: npt.NDArray[np.bool_] = (used["slot"] >= 0) & (used["kind"] == LEAF)
+def keeping_nodes(tree: Tree) -> npt.NDArray[np.bool_]:
+    """For each node in use whether it keeps statistics."""
+    mask: npt.NDArray[np.bool_] = tree.node["slot"][: int(tree.counts[NODES])] >= 0
     return mask
+
+
+def active_leaves(tree: Tree) -> npt.NDArray[np.bool_]:
+    """For each node in use whether it is a leaf with statistics."""
+    mask: npt.NDArray[np.bool_] = tree.node["kind"][: int(tree.counts[NODES])] == LEAF
+    return mask & keeping_nodes(tree)
 
 
 def new_scratch(sizes: Sizes, rules: Rules) -> Scratch:
     """Working space for a tree of these sizes."""
-    columns = sizes.numeric
+    columns, revises = sizes.numeric, rules.policy != COMMIT_ONCE
     return Scratch(
         points=np.zeros((7, rules.split_points * columns)),
         numeric=np.zeros((8, columns)),
@@ -200,7 +293,19 @@ def new_scratch(sizes: Sizes, rules: Rules) -> Scratch:
         values=np.zeros((3, sum(sizes.values))),
         tokens=np.zeros((4, sizes.tokens)),
         branch_value=np.zeros(sizes.widest, np.int32),
-        classes=np.zeros((4, sizes.classes)),
+        order=np.zeros(sizes.widest, np.int32),
+        classes=np.zeros((7, sizes.classes)),
         branch_counts=np.zeros((sizes.widest, sizes.classes)),
-        ranking=np.zeros(8),
+        ranking=np.zeros(RANKING),
+        sort_value=np.zeros(sizes.longest),
+        sort_weight=np.zeros(sizes.longest),
+        sort_class=np.zeros(sizes.longest, np.int32),
+        moved=np.zeros(sizes.nodes if revises else 0, np.int32),
+        table_copy=np.zeros(sizes.table if revises else 0, np.int32),
     )
+
+
+# How arrays are handed to kernels: one pointer a group.
+tree_reference = by_reference(Tree)
+layout_reference = by_reference(Layout)
+scratch_reference = by_reference(Scratch)

@@ -12,28 +12,38 @@ import numpy.typing as npt
 from learner.batch import Batch, dense_batch
 from learner.encoder import Encoder
 from learner.errors import LearnerError, ParamsError
+from learner.kernels.nodes import new_leaf
+from learner.kernels.numeric.entries import open_new_columns
+from learner.kernels.rules import COMMIT_ONCE
 from learner.kernels.tree import (
     CLASSES,
     EVENTS,
+    LEAF,
     LOGGED,
     MEMORY_CHECKS,
     NOWHERE,
     PENDING,
-    new_leaf,
+    SHORT_OF_ROOM,
 )
+from learner.loop import learn_along_paths, learn_at_leaves
 from learner.memory import enforce_memory, model_bytes
 from learner.model_bytes import pack_model, unpack_model
-from learner.reading import attribute_name, test_text
+from learner.reading import CHANGE_NAMES, attribute_name, test_text
 from learner.schema import Kind
 from learner.snapshot import Counters, Shape, Snapshot, counters_of, shape_of
 from learner.state import (
     active_leaves,
     first_sizes,
+    keeping_nodes,
     layout_for,
+    layout_reference,
     new_scratch,
     new_tree,
+    parts_of,
     resized,
+    scratch_reference,
     sizes_for,
+    tree_reference,
     with_room,
 )
 from learner.variants import VARIANTS
@@ -47,7 +57,7 @@ class SplitRecord(NamedTuple):
     event: int  # events learned when it happened
     node: int  # id of the leaf that split
     depth: int
-    kind: str  # "bound" or "tie"
+    kind: str  # bound, tie; replace, move, collapse where splits are looked at again
     feature: str
     test: str
     n: float  # weight the leaf had observed
@@ -75,26 +85,34 @@ class StreamingTree:
             raise ParamsError([f"variant is {variant!r}; expected one of {known}"])
         self.encoder = encoder
         self.variant = variant
-        self.params = VARIANTS[variant].params.from_mapping(params)
-        self._sizes = first_sizes(encoder)
+        self.params = VARIANTS[variant].params_from(params)
+        self._sizes = first_sizes(encoder, parts_of(self.params.rules(has_numeric=True)))
         self._tree = new_tree(self._sizes)
         self._split_lines: deque[list[float]] = deque(maxlen=KEPT_SPLITS)
         self._values_learned = np.array(encoder.value_counts(), np.int64)
         self._fit()
         self._tree.counts[CLASSES] = len(encoder.classes)
-        new_leaf(self._tree, NOWHERE, self._rules.audit_fraction)
+        new_leaf(self._handles[0], self._rules, NOWHERE)
 
     def _fit(self) -> None:
         """Arrays and working space for all that the encoder knows, and for what comes next."""
         sizes = sizes_for(self.encoder, self._sizes)
         sizes = with_room(sizes, self._tree)
+        had = self._sizes.numeric
         if sizes != self._sizes:
             self._tree = resized(self._tree, self._sizes, sizes)
             self._sizes = sizes
         self._layout = layout_for(self.encoder, sizes)
         self._fitted = self.encoder.revision
         self._rules = self.params.rules(has_numeric=sizes.numeric > 0)
-        self._scratch = new_scratch(sizes, self._rules)
+        self._handles = (
+            tree_reference(self._tree),
+            layout_reference(self._layout),
+            scratch_reference(new_scratch(sizes, self._rules)),
+        )
+        if sizes.parts.entries and sizes.numeric > had:
+            for slot in self._tree.node["slot"][np.flatnonzero(keeping_nodes(self._tree))]:
+                open_new_columns(self._handles[0], int(slot), had)
 
     def learn(
         self,
@@ -124,23 +142,29 @@ class StreamingTree:
             )
         if self.encoder.revision != self._fitted:
             self._fit()
-        learn_many = VARIANTS[self.variant].learn_many
+        at_leaves = self._rules.policy == COMMIT_ONCE and self._rules.reference_from == 0.0
+        learn_many = learn_at_leaves if at_leaves else learn_along_paths
         no_gaps = bool(np.isfinite(batch.numeric.sum()))
         row = 0
-        while row < len(codes) or self._tree.counts[PENDING]:
+        while row < len(codes) or self._is_unfinished():
             start = row
+            tree, layout, scratch = self._handles
             row = learn_many(
-                self._tree, self._layout, self._rules, self._scratch,
-                batch, codes, weights, start, out, no_gaps,
-            )  # fmt: skip
+                tree, layout, self._rules, scratch, batch, codes, weights, start, out, no_gaps
+            )
             self._drain_log()
             if self._rules.max_memory_bytes > 0:
                 self._note_values(batch.nominal[start:row])
             if self._memory_check_is_due():
                 values = int(self._values_learned.sum())
-                enforce_memory(self._tree, self._layout, self._rules, values)
-            if row < len(codes) or self._tree.counts[PENDING]:
                 self._fit()
+                enforce_memory(self._tree, self._handles[:2], self._layout, self._rules, values)
+            if row < len(codes) or self._is_unfinished():
+                self._fit()
+
+    def _is_unfinished(self) -> bool:
+        """Whether the last event left something that waits for room."""
+        return bool(self._tree.counts[PENDING] or self._tree.counts[SHORT_OF_ROOM])
 
     def _note_values(self, nominal: npt.NDArray[np.int32]) -> None:
         """The memory bound counts the values of the events learned, not of those still to come."""
@@ -198,14 +222,14 @@ class StreamingTree:
         return records
 
     def _split_record(
-        self, event: float, node: float, depth: float, tie: float, kind: float, column: float,
+        self, event: float, node: float, depth: float, change: float, kind: float, column: float,
         cut: float, *rest: float,
     ) -> SplitRecord:  # fmt: skip
         return SplitRecord(
             int(event),
             int(node),
             int(depth),
-            "tie" if tie else "bound",
+            CHANGE_NAMES[int(change)],
             attribute_name(self.encoder, int(kind), int(column)),
             test_text(self.encoder, int(kind), int(column), cut),
             *rest,
@@ -224,6 +248,11 @@ class StreamingTree:
         slots = self._tree.node["slot"][np.flatnonzero(active_leaves(self._tree))]
         watched = self._tree.slot[slots]
         return int(((watched["audited"] != 0) & (watched["audit_first"] >= 0.0)).sum())
+
+    def unresolved(self) -> int:
+        """Splits of the reference that the variant's own timing has not made yet."""
+        nodes = self._tree.node[np.flatnonzero(keeping_nodes(self._tree))]
+        return int(((nodes["kind"] != LEAF) & (self._rules.reference_from > 0.0)).sum())
 
     def memory_bytes(self) -> int:
         """Bytes of the model by the byte model of the memory bound."""

@@ -20,7 +20,7 @@ from app.settings_file import setting_paths, variable_of
 from app.source import Record
 from app.wiring import Service
 from docs.generate import PAGES, page
-from learner import VARIANTS
+from learner import VARIANTS, TreeParams
 from tests.app.fake_service import FakeService
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +30,7 @@ MARKDOWN = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 SOURCES = sorted(
     path for package in ("app", "learner", "streams") for path in (ROOT / package).rglob("*.py")
 )
+PARAMETERS = [field.name for field in dataclasses.fields(TreeParams)]
 CITATION = re.compile(r"\[([A-Z][A-Za-z]*\d\d)\]")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -56,6 +57,13 @@ def headings(text: str) -> set[str]:
 def anchors(text: str) -> set[str]:
     words = (re.sub(r"[^\w\s-]", "", heading.lower()) for heading in headings(text))
     return {re.sub(r"\s", "-", heading) for heading in words}
+
+
+def section_of(text: str, heading: str) -> str:
+    """What stands under the heading that begins so."""
+    start = text.index(f"## {heading}")
+    end = text.find("\n## ", start)
+    return text[start : end if end >= 0 else None]
 
 
 def test_readme_is_short() -> None:
@@ -137,24 +145,76 @@ def test_every_route_has_a_heading_and_no_other() -> None:
     assert named == routes
 
 
-def test_variants_are_marked_available_or_planned() -> None:
-    table = {
-        match.group(1): cells[-1]
+def variant_rows() -> dict[str, list[str]]:
+    """The README's table of variants, by name."""
+    return {
+        match.group(1): cells
         for name, cells in rows(read("README.md")).items()
         if (match := re.match(r"\[?`?(\w+)`?", name)) and cells[-1] in ("available", "planned")
     }
-    assert {name for name, state in table.items() if state == "available"} == set(VARIANTS)
+
+
+def test_variants_are_marked_available_or_planned() -> None:
+    table = variant_rows()
+    assert {name for name, cells in table.items() if cells[-1] == "available"} == set(VARIANTS)
+    assert {name for name, cells in table.items() if cells[-1] == "planned"} == {"vht"}
     assert {path.stem for path in (DOCS / "variants").glob("*.md")} == set(VARIANTS)
     assert all(f"docs/variants/{name}.md" in read("README.md") for name in VARIANTS)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_every_parameter_of_a_variant_has_a_row(variant: str) -> None:
-    documented = rows(read(f"docs/variants/{variant}.md"))
-    missing = {field.name for field in dataclasses.fields(VARIANTS[variant].params)} - set(
-        documented
-    )
-    assert not missing
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_readme_says_of_a_variant_whose_it_is_when_to_choose_it_and_what_it_costs(
+    name: str,
+) -> None:
+    _, paper, choose, cost, _ = variant_rows()[name]
+    assert paper.endswith(str(VARIANTS[name].year))
+    assert choose
+    assert cost
+
+
+def test_every_parameter_has_one_row_and_no_other() -> None:
+    text = read("docs/parameters.md")
+    documented = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    assert sorted(documented) == sorted(PARAMETERS)
+    assert len(documented) == len(set(documented))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_page_of_a_variant_has_its_parts_in_order(name: str) -> None:
+    text = read(f"docs/variants/{name}.md")
+    parts = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
+    expected = ["From the paper to the code", "Departures from the paper", "Defaults", "Measured"]
+    found = [next((part for part in parts if part.startswith(wanted)), "") for wanted in expected]
+    assert all(found), found
+    assert [part for part in parts if part in found] == found
+    assert text.startswith(f"# {name}: ")
+    assert f"`learner/variants/{name}.py`" in text
+    assert "](../parameters.md)" in text
+    assert "\nChoose it " in text
+    assert name == "vfdt" or "\nCost: " in text
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_page_of_a_variant_names_the_defaults_that_differ(name: str) -> None:
+    section = section_of(read(f"docs/variants/{name}.md"), "Defaults")
+    plain, own = TreeParams(), VARIANTS[name].params_from({})
+    for field in PARAMETERS:
+        if getattr(plain, field) != getattr(own, field):
+            assert re.search(rf"`{field}\b", section), field
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_measured_results_of_a_variant_come_with_their_command(name: str) -> None:
+    section = section_of(read(f"docs/variants/{name}.md"), "Measured")
+    assert "livetree evaluate " in section
+    assert re.search(r"^\| .*\d", section, re.MULTILINE)
+
+
+def test_every_variant_has_its_paper() -> None:
+    papers = {cells[-1]: cells[1] for cells in rows(read("docs/papers.md")).values()}
+    for name in VARIANTS:
+        assert any(f"`{name}`" in marked and "planned" not in marked for marked in papers), name
+    assert "`vht` (planned)" in papers
 
 
 def test_every_citation_is_in_the_list_of_papers() -> None:
@@ -183,22 +243,37 @@ def test_internal_links_resolve(path: Path) -> None:
             assert anchor in anchors(file.read_text(encoding="utf-8")), target
 
 
-@pytest.mark.parametrize("name", ["architecture.md", "variants/vfdt.md"])
-def test_files_named_in_the_docs_exist(name: str) -> None:
-    text = (DOCS / name).read_text(encoding="utf-8") + read("README.md")
-    for file in re.findall(r"`((?:app|learner|streams|tests)/[\w/.]+)`", text):
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_files_named_in_the_docs_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for file in re.findall(r"`((?:app|docs|learner|streams|tests)/[\w/.]+)`", text):
         assert (ROOT / file).exists(), file
 
 
-def test_functions_in_the_procedure_of_a_paper_exist() -> None:
+@pytest.mark.parametrize("name", VARIANTS)
+def test_functions_in_the_procedure_of_a_paper_exist(name: str) -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in SOURCES)
-    fields = {field.name for field in dataclasses.fields(VARIANTS["vfdt"].params)}
-    text = read("docs/variants/vfdt.md")
-    procedure = text[text.index("## From the paper") : text.index("## Parameters")]
-    for line in procedure.splitlines():
-        for name in re.findall(r"`(?:\w+\.)?([a-z_]+)`", line.rpartition(" | ")[2]):
-            known = keyword.iskeyword(name) or re.search(rf"\bdef {name}\(|\b{name}\b.* = ", code)
-            assert known or name in fields, name
+    procedure = section_of(read(f"docs/variants/{name}.md"), "From the paper")
+    named = [
+        function
+        for line in procedure.splitlines()
+        for function in re.findall(r"`(?:\w+\.)?([a-z_0-9]+)`", line.rpartition(" | ")[2])
+    ]
+    assert named
+    for function in named:
+        known = keyword.iskeyword(function) or function in PARAMETERS
+        assert known or re.search(rf"\bdef {function}\(", code), function
+
+
+def test_the_tests_that_guard_a_divergence_exist() -> None:
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
+    table = [line for line in read("docs/peers.md").splitlines() if line.startswith("| ")][1:]
+    assert len(table) >= 14
+    for line in table:
+        guards = re.findall(r"`(test_\w+)`", line.rpartition(" | ")[2])
+        assert guards or line.endswith("with `vht` |"), line
+        for guard in guards:
+            assert f"def {guard}(" in tests, guard
 
 
 @pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)

@@ -205,7 +205,7 @@ SCHEMAS: dict[str, Any] = {
             "parent": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
             "depth": {"type": "integer"},
             "branch": {"type": "string", "description": "The test that leads here."},
-            "kind": {"enum": ["leaf", "numeric", "multiway", "equals", "contains"]},
+            "kind": {"enum": ["leaf", "numeric", "multiway", "equals", "subset", "contains"]},
             "feature": {"anyOf": [{"type": "string"}, {"type": "null"}]},
             "test": {"anyOf": [{"type": "string"}, {"type": "null"}]},
             "threshold": {"anyOf": [{"type": "number"}, {"type": "null"}]},
@@ -232,7 +232,10 @@ SCHEMAS: dict[str, Any] = {
         "properties": {
             "name": {"type": "string"},
             "variant": {"type": "string"},
-            "params": {"type": "object", "description": "The parameters of the variant."},
+            "params": {
+                "type": "object",
+                "description": "The parameters in force: what was set, else the variant's own.",
+            },
             "events": {"type": "integer", "description": "Events learned."},
             "counters": _NUMBERS,
             "shape": _NUMBERS,

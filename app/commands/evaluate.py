@@ -12,7 +12,7 @@ import typer
 from app.commands.assignments import STREAM_NAMES, parse_assignments
 
 if TYPE_CHECKING:
-    from app.comparison import Feed, Run
+    from app.comparison import Contender, Feed, Run
 
 
 class OutputFormat(StrEnum):
@@ -37,7 +37,10 @@ def evaluate(
     ] = None,
     variants: Annotated[
         str | None,
-        typer.Option(help="Variants to compare, with commas between.", show_default="vfdt"),
+        typer.Option(
+            help="Variants to compare, with commas between, or `all`; see `livetree variants`.",
+            show_default="vfdt",
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -77,6 +80,21 @@ def evaluate(
     window: Annotated[
         int, typer.Option(min=1, help="Events in the window of the last accuracy.")
     ] = 1000,
+    delay: Annotated[
+        bool,
+        typer.Option(
+            "--delay/--no-delay",
+            help="Measure how late splits come; takes most of the waiting time.",
+        ),
+    ] = True,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.svg",
+            help="Draw accuracy, split attempts and delays into this file.",
+            show_default=False,
+        ),
+    ] = None,
     format: Annotated[
         OutputFormat, typer.Option(help="table for people, json for programs.")
     ] = OutputFormat.table,
@@ -84,8 +102,11 @@ def evaluate(
     """Compare variants and parameters: each event is predicted before it is learned.
 
     All runs see the same events. Events per second count predicting and learning, not the making
-    or reading of events. The split delay is measured by a second tree off the clock, which takes
-    most of the waiting time; [bold]--set audit_fraction=0[/bold] leaves it out.
+    or reading of events.
+
+    The split delay is how much later a leaf splits than one would that is tested at every event.
+    It is measured by a second tree off the clock; [bold]--no-delay[/bold] leaves it out. Trees
+    that revise their splits or ration their statistics are audited at their own leaves instead.
 
     A wrong parameter is answered with a list of those that exist.
 
@@ -95,23 +116,31 @@ def evaluate(
 
     livetree evaluate --stream sea --run "slow:n_min=1000" --run "fast:n_min=50,tau=0.1"
 
+    livetree evaluate --stream led_g --variants all --picture led.svg
+
     livetree evaluate --file elec.csv.gz --label class --set leaf_predictor=nba --format json
     """
+    import dataclasses
     import json
 
     from app.comparison import compare, enter, table
     from app.screen import counting, error_console, waiting
     from app.warmup import warm_up
 
+    if picture is not None:
+        check_writable(picture)
     runs = plan(variants, parse_assignments(set_ or []), run or [])
     feed, total = open_feed(stream, file, events, option or [], seed, label, nominal)
-    contenders = enter(runs, feed.encoder, window)
+    contenders = enter(runs, feed.encoder, window, measure_delay=delay)
     console = error_console()
     with waiting(console, "compiling kernels, first run only"):
-        for variant in {planned.variant for planned in runs}:
-            warm_up(variant)
+        for contender in contenders:
+            for tree in contender.trees():
+                warm_up(tree.variant, dataclasses.asdict(tree.params))
     with counting(console, feed.name, total or None) as progress:
         results = compare(feed, contenders, events=total, batch=batch, progress=progress)
+    if picture is not None:
+        draw(picture, contenders, results, window)
     if format is OutputFormat.json:
         typer.echo(json.dumps(results, indent=2))
     else:
@@ -122,8 +151,11 @@ def evaluate(
 def plan(variants: str | None, assigned: dict[str, Any], runs: Sequence[str]) -> list[Run]:
     """Return the configurations that the options describe, each with a name of its own."""
     from app.comparison import Run
+    from learner import VARIANTS
 
     named = [name.strip() for name in (variants or "").split(",") if name.strip()]
+    if "all" in named:
+        named = list(VARIANTS)
     if not named and not runs:
         named = ["vfdt"]
     planned = [Run(name, name, parameters_of(name, assigned)) for name in named]
@@ -160,6 +192,36 @@ def check_prefixes(assigned: dict[str, Any], variants: set[str]) -> None:
             raise typer.BadParameter(
                 f"'{key}' is for variant '{prefix}', which does not run here", param_hint="--set"
             )
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a picture that could not be written before the hours of measuring, not after."""
+    if path.is_dir() or not path.resolve().parent.is_dir():
+        raise typer.BadParameter(
+            f"'{path}' cannot be written; expected a file in a folder that exists",
+            param_hint="--picture",
+        )
+
+
+def draw(
+    path: Path, contenders: Sequence[Contender], results: Sequence[dict[str, Any]], window: int
+) -> None:
+    """Write the picture of a comparison."""
+    from app.picture import Series, picture
+
+    series = [
+        Series(
+            result["name"],
+            [point.events for point in contender.curve],
+            [point.accuracy for point in contender.curve],
+            [point.split_attempts for point in contender.curve],
+            result["split_delay_mean"],
+            result["delay_kind"],
+        )
+        for contender, result in zip(contenders, results, strict=True)
+    ]
+    heading = f"{results[0]['stream']}, {results[0]['events']:,} events"
+    path.write_text(picture(heading, series, window), encoding="utf-8")
 
 
 def open_feed(

@@ -65,6 +65,7 @@ def serve(
 
     def compile_kernels() -> None:
         log.info("compiling kernels; many seconds on the first run of a machine")
-        log.info("kernels ready", seconds=round(warm_up(settings.variant), 2))
+        seconds = warm_up(settings.variant, settings.tree.given())
+        log.info("kernels ready", seconds=round(seconds, 2))
 
     raise typer.Exit(run(build(settings), listener, before_learning=compile_kernels))

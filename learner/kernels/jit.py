@@ -19,6 +19,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.experimental import structref
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,6 +27,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 # A whole number of the machine's width. Kernels name it where a record's 32-bit field would give
 # their callees a second signature, which would be compiled once more.
 int64: Callable[[Any], int] = np.int64  # type: ignore[assignment]
+
+# A truth value that is not a constant: kernels are compiled once more for every constant they get.
+flag: Callable[[Any], bool] = np.bool_  # type: ignore[assignment]
 
 # A place in an array that is known not to be negative: no check for counting from the end.
 place: Callable[[Any], int] = np.uint64  # type: ignore[assignment]
@@ -97,6 +101,29 @@ def inlined(function: F) -> F:
     """Compile a tiny formula that must disappear into its caller's loop."""
     compiled: F = _njit(forceinline=True, **_FLAGS)(function)
     return compiled
+
+
+def by_reference(group: type[Any]) -> Callable[[Any], Any]:
+    """How a named tuple of arrays is handed to kernels: as one pointer.
+
+    By value, every array is seven arguments of every call, which costs compile time at each of
+    them and half a microsecond a call. Kernels read the fields by name either way.
+    """
+    if JIT_DISABLED:
+        return lambda value: value
+    fields = list(group._fields)
+    kind = type(f"{group.__name__}Type", (types.StructRef,), {"__module__": __name__})
+    proxy = type(f"{group.__name__}Proxy", (structref.StructRefProxy,), {"__module__": __name__})
+    globals()[kind.__name__], globals()[proxy.__name__] = kind, proxy  # where the cache finds them
+    references: Any = structref
+    references.register(kind)
+    references.define_proxy(proxy, kind, fields)
+
+    def make(*arrays: Any) -> Any:
+        return proxy(*arrays)
+
+    compiled = _njit(**_FLAGS)(make)
+    return lambda value: compiled(*value)
 
 
 if JIT_DISABLED:

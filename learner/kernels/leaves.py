@@ -9,9 +9,21 @@ import numpy.typing as npt
 
 from learner.batch import Batch
 from learner.kernels.elementary import log2
-from learner.kernels.jit import inner, kernel
-from learner.kernels.rules import ADAPTIVE, HIGHEST, LOWEST, MAJORITY, SCALE, WEIGHT, Scratch
+from learner.kernels.jit import inner, int64, kernel
+from learner.kernels.numeric.bins import bin_log2_p
+from learner.kernels.rules import (
+    ADAPTIVE,
+    EMPTY,
+    HIGHEST,
+    LOWEST,
+    MAJORITY,
+    SCALE,
+    WEIGHT,
+    Rules,
+    Scratch,
+)
 from learner.kernels.tree import (
+    BIN_COUNT,
     CLASSES,
     HIGH,
     LEAF,
@@ -25,6 +37,7 @@ from learner.kernels.tree import (
     Tree,
 )
 
+Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
 _LOG2_E = 1.4426950408889634
@@ -64,7 +77,10 @@ def bayes_scores(
     for k in range(classes):
         votes = tree.votes[node, k]
         scores[k] = log2(votes / total) if votes > 0.0 else -np.inf
-    _add_numeric(tree, classes, scratch, batch, row, node)
+    if len(tree.bin_shape) > 0:
+        _add_bins(tree, classes, scratch, batch, row, node)
+    else:
+        _add_numeric(tree, classes, scratch, batch, row, node)
     _add_nominal(tree, layout, classes, scratch, batch, row, node)
     if tree.counts[TOKENS] > 0:
         _add_tokens(tree, classes, scratch, batch, row, node)
@@ -110,6 +126,26 @@ def _add_numeric(
             term[j] = log_p if known else 0.0
         for j in range(columns):
             scores[k] += term[j]
+
+
+@inner
+def _add_bins(
+    tree: Tree,
+    classes: int,
+    scratch: Scratch,
+    batch: Batch,
+    row: int,
+    node: int,
+) -> None:
+    """Shares of the interval that the value falls into.   [GRM03] Sec. 3.2."""
+    slot, scores = int64(tree.node[node].slot), scratch.classes[1]
+    for j in range(batch.numeric.shape[1]):
+        x = batch.numeric[row, j]
+        if x != x or tree.bin_shape[slot, j, BIN_COUNT] == 0.0:
+            continue
+        for k in range(classes):
+            if scores[k] > -np.inf:
+                scores[k] += bin_log2_p(tree, slot, j, k, x)
 
 
 @inner
@@ -217,3 +253,52 @@ def bayes_vote(classes: int, scores: Floats, probabilities: Floats) -> int:
     for k in range(classes):
         probabilities[k] /= total
     return best
+
+
+@inner
+def answer(
+    tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, batch: Batch, row: int, node: int
+) -> int:
+    """What a snapshot would say at this node; -1 when no class is known."""
+    classes = tree.counts[CLASSES]
+    if classes == 0:
+        return -1
+    if uses_bayes(tree, rules.predictor, node):
+        bayes_scores(tree, layout, scratch, batch, row, node)
+        return best_of(scratch.classes[1], classes)
+    return vote(tree, classes, node, rules.new_leaf != EMPTY, scratch.classes[3])
+
+
+@inner
+def predict_first(
+    tree: Tree,
+    layout: Layout,
+    rules: Rules,
+    scratch: Scratch,
+    batch: Batch,
+    row: int,
+    node: int,
+    k: int,
+    weight: float,
+    predicted: Codes,
+) -> None:
+    """The answer of a leaf that may use naive Bayes, to an event that it has not learned yet.
+
+    An adaptive leaf scores both of its predictors here.
+    """
+    classes = tree.counts[CLASSES]
+    by_bayes = uses_bayes(tree, rules.predictor, node)
+    answer = tree.node[node].majority if classes > 0 else -1
+    adapts = (
+        rules.predictor == ADAPTIVE and tree.node[node].slot != NOWHERE and tree.node[node].n > 0.0
+    )
+    if adapts or (by_bayes and len(predicted) > 0):
+        bayes_scores(tree, layout, scratch, batch, row, node)
+        bayes = best_of(scratch.classes[1], classes)
+        if adapts:
+            tree.node[node].mc_right += weight if answer == k else 0.0
+            tree.node[node].nb_right += weight if bayes == k else 0.0
+        if by_bayes:
+            answer = bayes
+    if len(predicted) > 0:
+        predicted[row] = answer

@@ -16,10 +16,12 @@ from learner.kernels.tree import (
     MULTIWAY,
     NOWHERE,
     NUMERIC,
+    SUBSET,
     Layout,
     Tree,
     heavier_branch,
     holds_token,
+    outside_subset,
 )
 
 
@@ -42,6 +44,8 @@ def next_node(tree: Tree, batch: Batch, row: int, node: int) -> int:
         return child if child != NOWHERE else int64(tree.node[node].other)
     if kind == EQUALS:
         return first + (0 if batch.nominal[row, column] == int(tree.node[node].cut) else 1)
+    if kind == SUBSET:
+        return first + outside_subset(tree, node, int64(batch.nominal[row, column]))
     return first + int(holds_token(batch, row, column))
 
 

@@ -14,10 +14,39 @@ Ints = npt.NDArray[np.int32]
 SEPARATE, INHERIT, EMPTY = 0, 1, 2
 # leaf predictors
 MAJORITY, NAIVE_BAYES, ADAPTIVE = 0, 1, 2
+# when a leaf is looked at
+PERIODIC, PREDICTED_GAP, PREDICTED_PURITY, FOLLOWED = 0, 1, 2, 3
+LEAST_CANDIDATES, MOST_CANDIDATES = 5, 10
+# whether a split stays
+COMMIT_ONCE, ANYTIME, ANYTIME_EAGER = 0, 1, 2
+# the radius of the test
+HOEFFDING, NORMAL_MIN, NORMAL_STRICT = 0, 1, 2
+# what is kept of a numeric attribute
+GAUSSIAN, ORDERED, SAMPLE, INTERVALS = 0, 1, 2, 3
+# how a nominal attribute splits
+BY_VALUE, ONE_AGAINST_REST, BY_SUBSET = 0, 1, 2
+# the bound of an interval's gain
+AUTO_BOUND, CORNER_BOUND, LOOSE_BOUND = 0, 1, 2
 # what a split test says
 NO_SPLIT_YET, BY_BOUND, BY_TIE = 0, 1, 2
 # places in Scratch.ranking
-BEST, SECOND, BEST_KIND, BEST_COLUMN, BEST_CUT, EVALUATED, EPSILON = range(7)
+(
+    BEST,
+    SECOND,
+    BEST_KIND,
+    BEST_COLUMN,
+    BEST_CUT,
+    EVALUATED,
+    EPSILON,
+    SECOND_KIND,
+    SECOND_COLUMN,
+    SECOND_CUT,
+    SPREAD,
+    BIAS,
+    BEST_PLACE,
+    SECOND_PLACE,
+) = range(14)
+RANKING = 14
 
 
 class Rules(NamedTuple):
@@ -32,7 +61,7 @@ class Rules(NamedTuple):
     criterion: int
     tight_range: bool
     null_competes: bool  # X_0 has gain 0; otherwise minus infinity
-    binary_nominal: bool
+    nominal_split: int
     grow_unseen: bool
     new_leaf: int
     predictor: int
@@ -42,6 +71,32 @@ class Rules(NamedTuple):
     memory_check_every: int
     audit_fraction: float
     audit_step: int
+    timing: int
+    policy: int
+    split_test: int
+    worst_covariance: bool
+    quantile: float  # z of 1 - delta
+    observer: int
+    max_distinct: int
+    intervals: int
+    keep_details: bool
+    interval_bound: int
+    n_first: float
+    mu: float
+    candidates: int  # 0 = a tenth of the attributes, from 5 to 10
+    swap_all: bool
+    min_attempt_gap: float
+    max_wait: float
+    reevaluate_every: float
+    refine_threshold: bool
+    collapse_after: float  # 0 = never
+    queue_bytes: int  # 0 = no queues
+    queue_by_promise: bool
+    stop_purity: float
+    stop_depth: int
+    stop_share: float
+    reopen: bool
+    reference_from: float  # 0 = the tree follows its own timing
 
 
 # rows of Scratch.numeric and Scratch.nominal
@@ -58,7 +113,13 @@ class Scratch(NamedTuple):
     nominal: Floats  # [4, nominal column] MERIT, CUT, KNOWN, BEFORE
     values: Floats  # [3, place of value] WEIGHT, CELLS, AFTER
     tokens: Floats  # [4, token] WEIGHT, CELLS, AFTER, TOKEN_MERIT
-    branch_value: Ints  # [branch] value of each branch of a multiway split
-    classes: Floats  # [4, class]
-    branch_counts: Floats  # [branch, class] of the winning split
+    branch_value: Ints  # [branch] value of each branch of a multiway split; 1 = in the subset
+    order: Ints  # [value] values of one attribute by their share of class 1
+    classes: Floats  # [7, class]
+    branch_counts: Floats  # [branch, class] of the split that was looked at last
     ranking: Floats  # see the names above
+    sort_value: Floats  # as long as the longest block of entries
+    sort_weight: Floats
+    sort_class: Ints
+    moved: Ints  # [node] where a node goes when a subtree is removed
+    table_copy: Ints  # as long as Tree.tables, likewise

@@ -1,84 +1,27 @@
-"""Turn a leaf into a split node with fresh leaves below."""
+"""Turn a leaf into a split node with fresh leaves below; remove what was below a node."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from learner.kernels.jit import inner
+from learner.kernels.jit import inner, int64
 from learner.kernels.leaves import best_of
-from learner.kernels.numeric.gaussian import weight_below
+from learner.kernels.nodes import bar_path, give_back_slot, new_leaf
 from learner.kernels.rules import BEST_COLUMN, BEST_CUT, BEST_KIND, EMPTY, INHERIT, Rules, Scratch
 from learner.kernels.tree import (
     CLASSES,
-    EQUALS,
-    MISSING,
+    LEAF,
     MULTIWAY,
+    NODES,
     NOWHERE,
-    NUMERIC,
+    SUBSET,
     TABLE,
     Layout,
     Tree,
-    bar_path,
-    give_back_slot,
-    new_leaf,
 )
 
 Floats = npt.NDArray[np.float64]
-
-
-@inner
-def branch_counts(
-    tree: Tree,
-    layout: Layout,
-    scratch: Scratch,
-    node: int,
-) -> int:
-    """Class weights of every branch of the best candidate; returns the number of branches.
-
-    Two branches: x <= cut and the rest; x == value and the rest; without the token and with it.
-    Multiway: one for every value that has weight here, in the order of the codes.
-    """
-    slot = tree.node[node].slot
-    classes = tree.counts[CLASSES]
-    kind, column = int(scratch.ranking[BEST_KIND]), int(scratch.ranking[BEST_COLUMN])
-    cut, counts = scratch.ranking[BEST_CUT], scratch.branch_counts
-    if kind == MULTIWAY:
-        return _multiway_counts(tree, layout, scratch, slot, column)
-    for k in range(classes):
-        if kind == NUMERIC:
-            known = tree.seen[node, k] - tree.moments[slot, k, MISSING, column]
-            known = max(0.0, known)
-            counts[0, k] = weight_below(tree.moments, slot, k, column, known, cut)
-            counts[1, k] = max(0.0, known - counts[0, k])
-        elif kind == EQUALS:
-            first = layout.value_start[column]
-            known = 0.0
-            for place in range(first, layout.value_start[column + 1]):
-                known += tree.values[slot, k, place]
-            counts[0, k] = tree.values[slot, k, first + int(cut)]
-            counts[1, k] = max(0.0, known - counts[0, k])
-        else:
-            counts[1, k] = tree.tokens[slot, k, column]
-            counts[0, k] = max(0.0, tree.seen[node, k] - counts[1, k])
-    return 2
-
-
-@inner
-def _multiway_counts(tree: Tree, layout: Layout, scratch: Scratch, slot: int, column: int) -> int:
-    """Counts of the values with weight; scratch.branch_value keeps the value of each."""
-    classes = tree.counts[CLASSES]
-    first = layout.value_start[column]
-    branch = 0
-    for place in range(first, layout.value_start[column + 1]):
-        weight = 0.0
-        for k in range(classes):
-            scratch.branch_counts[branch, k] = tree.values[slot, k, place]
-            weight += scratch.branch_counts[branch, k]
-        if weight > 0.0:
-            scratch.branch_value[branch] = place - first
-            branch += 1
-    return branch
 
 
 @inner
@@ -95,22 +38,28 @@ def install_split(
     A multiway attribute is constant below, so the leaves bar it. The node keeps its votes: they
     answer where a branch has none. ``branch_counts`` has filled the branches.
     """
-    kind, column = int(scratch.ranking[BEST_KIND]), int(scratch.ranking[BEST_COLUMN])
-    give_back_slot(tree, node)
-    tree.node[node].kind = kind
-    tree.node[node].column = column
-    tree.node[node].cut = scratch.ranking[BEST_CUT]
-    tree.node[node].branches = branches
+    at = tree.node[node]
+    kind, column = int64(scratch.ranking[BEST_KIND]), int64(scratch.ranking[BEST_COLUMN])
+    at.kind = kind
+    at.column = column
+    at.cut = scratch.ranking[BEST_CUT]
+    at.branches = branches
+    at.other = NOWHERE
     for branch in range(branches):
-        leaf = new_leaf(tree, node, rules.audit_fraction)
+        leaf = new_leaf(tree, rules, node)
         if branch == 0:
-            tree.node[node].child = leaf
+            at.child = leaf
         bar_path(tree, layout, leaf)
         if kind == MULTIWAY:
             tree.node[leaf].value = scratch.branch_value[branch]
         start_leaf(tree, rules, scratch.branch_counts[branch], leaf)
     if kind == MULTIWAY:
         _fill_table(tree, node)
+    elif kind == SUBSET:
+        at.cut = 0.0
+        _fill_subset(
+            tree, scratch, node, layout.value_start[column + 1] - layout.value_start[column]
+        )
 
 
 @inner
@@ -150,6 +99,21 @@ def _fill_table(tree: Tree, node: int) -> None:
 
 
 @inner
+def _fill_subset(tree: Tree, scratch: Scratch, node: int, values: int) -> None:
+    """Mark the values of the set up to the highest one."""
+    length = 0
+    for v in range(values):
+        if scratch.branch_value[v]:
+            length = v + 1
+    start = tree.counts[TABLE]
+    tree.counts[TABLE] += length
+    tree.node[node].table_start = start
+    tree.node[node].table_length = length
+    for v in range(length):
+        tree.tables[start + v] = scratch.branch_value[v]
+
+
+@inner
 def counted(tree: Tree, rules: Rules, node: int) -> Floats:
     """The class weights that gains, bounds and purity of a leaf are about."""
     return tree.votes[node] if rules.new_leaf == INHERIT else tree.seen[node]
@@ -169,7 +133,7 @@ def lost_child(
     predicts its parent's majority until it learns.
     """
     grows = rules.grow_unseen and value >= 0
-    leaf = new_leaf(tree, node, rules.audit_fraction)
+    leaf = new_leaf(tree, rules, node)
     bar_path(tree, layout, leaf)
     if rules.new_leaf == EMPTY:
         tree.node[leaf].majority = 0
@@ -194,3 +158,65 @@ def _move_table(tree: Tree, node: int, length: int) -> None:
         tree.tables[start + v] = old
     tree.node[node].table_start = start
     tree.node[node].table_length = length
+
+
+@inner
+def remove_below(tree: Tree, layout: Layout, scratch: Scratch, node: int) -> int:
+    """Remove all nodes below ``node`` and close the gaps; returns where the node is now.
+
+    Parents still come before their children. Nobody below is reachable any more, and their
+    statistics are free for others.
+    """
+    counts, moved, nodes = tree.counts, scratch.moved, tree.node
+    used, kept = counts[NODES], int64(0)
+    for old in range(used):
+        parent = int64(nodes[old].parent)
+        gone = old != node and parent != NOWHERE and (parent == node or moved[parent] == NOWHERE)
+        if gone:
+            moved[old] = NOWHERE
+            if nodes[old].slot != NOWHERE:
+                give_back_slot(tree, layout, old)
+        else:
+            moved[old] = kept
+            kept += 1
+    nodes[node].kind = LEAF
+    nodes[node].child = NOWHERE
+    nodes[node].branches = 0
+    nodes[node].other = NOWHERE
+    nodes[node].table_length = 0
+    for old in range(used):
+        new = int64(moved[old])
+        if new == NOWHERE:
+            continue
+        if new != old:
+            nodes[new] = nodes[old]
+            tree.votes[new] = tree.votes[old]
+            tree.seen[new] = tree.seen[old]
+        at = nodes[new]
+        at.parent = moved[at.parent] if at.parent != NOWHERE else NOWHERE
+        at.child = moved[at.child] if at.child != NOWHERE else NOWHERE
+        at.other = moved[at.other] if at.other != NOWHERE else NOWHERE
+    counts[NODES] = kept
+    _close_tables(tree, scratch)
+    return int64(moved[node])
+
+
+@inner
+def _close_tables(tree: Tree, scratch: Scratch) -> None:
+    """Tables of the nodes that are left, one behind the other, with their children's new places."""
+    counts, nodes, tables, copy = tree.counts, tree.node, tree.tables, scratch.table_copy
+    for place in range(counts[TABLE]):
+        copy[place] = tables[place]
+    end = int64(0)
+    for node in range(counts[NODES]):
+        at = nodes[node]
+        if at.kind != MULTIWAY and at.kind != SUBSET:
+            continue
+        for v in range(at.table_length):
+            entry = copy[at.table_start + v]
+            if at.kind == MULTIWAY and entry != NOWHERE:
+                entry = scratch.moved[entry]
+            tables[end + v] = entry
+        at.table_start = end
+        end += at.table_length
+    counts[TABLE] = end

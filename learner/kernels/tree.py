@@ -4,9 +4,12 @@ node 0 is the root; the children of a split lie side by side
 
     kind     NUMERIC   LEAF   LEAF   ...
     child       1       .      .            first child
-    slot        .       0      1            observers of an active leaf, -1 = none
+    slot        .       0      1            statistics of a node that keeps some, -1 = none
 
-a multiway split finds its child in a table: tables[table_start + value] = child, -1 = other
+a multiway split finds its child in a table: tables[table_start + value] = child, -1 = other;
+a split on a set of values finds 1 there for the values of the set
+
+which parts a tree has depends on its options; the arrays of the others are empty
 """
 
 from __future__ import annotations
@@ -27,8 +30,11 @@ Bytes = npt.NDArray[np.int8]
 Records = Any  # a record array; numpy's types have no names for its fields
 
 # kinds of nodes
-LEAF, NUMERIC, MULTIWAY, EQUALS, CONTAINS = 0, 1, 2, 3, 4
+LEAF, NUMERIC, MULTIWAY, EQUALS, CONTAINS, SUBSET = 0, 1, 2, 3, 4, 5
 NOWHERE = -1
+
+# what a leaf waits for where statistics are rationed by queues: in AQ, in Q, or done
+ACTIVE, QUEUED, PURE, ENDED = 0, 1, 2, 3
 
 # fields of Tree.moments
 MEAN, M2, LOW, HIGH, MISSING = 0, 1, 2, 3, 4
@@ -60,8 +66,24 @@ ON_PATH, POOR = 1, 2
     DEACTIVATED,
     REACTIVATED,
     MEMORY_CHECKS,
-) = range(22)
-COUNTS = 22
+    CANDIDATE_CHECKS,
+    REEVALUATIONS,
+    REPLACED,
+    MOVED,
+    COLLAPSED,
+    COUNTED,  # events that went into statistics
+    DONE_AT,  # events when no leaf was queued or active any more, 0 = not yet
+    TICKETS,  # given to queued leaves so far
+    PEAK_BYTES,  # sum over the nodes that had statistics and gave them back
+    PEAK_NODES,
+    ENTRIES,  # end of the used part of the pool of entries
+    SHORT_OF_ROOM,  # 1 + the slot whose blocks of entries must grow, 0 = none
+    HISTOGRAMS,
+    FREE_HISTOGRAMS,
+    BLOCK_BYTES,  # of entries and histograms of all slots
+    PENDING_DUE,  # 1 = the check that waits was due, 2 = it was not, 0 = ask again
+) = range(38)
+COUNTS = 38
 
 
 # What the walk of an event reads comes first: one cache line of 64 bytes. The record is as long as
@@ -70,7 +92,7 @@ NODE = np.dtype(
     [
         ("cut", np.float64),  # threshold, or code of the value
         ("routed", np.float64),  # weight that came this way: the branch's estimate, then events
-        ("table_start", np.int64),  # multiway: see the drawing above
+        ("table_start", np.int64),  # see the drawing above; the ticket of a queued leaf
         ("n", np.float64),  # weight observed since creation
         ("kind", np.int32),
         ("column", np.int32),  # numeric, nominal or token column of the test
@@ -81,6 +103,7 @@ NODE = np.dtype(
         ("slot", np.int32),
         ("majority", np.int32),  # class with the most votes
         ("n_last", np.float64),  # n at the last check
+        ("wait", np.float64),  # weight from there to the next one
         ("squares", np.float64),  # sum of squared weights, kept for the effective n only
         ("mc_right", np.float64),  # weight that majority / naive Bayes got right (adaptive)
         ("nb_right", np.float64),
@@ -88,7 +111,7 @@ NODE = np.dtype(
         ("value", np.int32),  # code by which a multiway parent reaches this node, -1 = other
         ("parent", np.int32),
         ("depth", np.int32),
-        ("unused", np.int32, 3),
+        ("standing", np.int32),  # of a leaf, where queues ration statistics
     ]
 )
 assert NODE.itemsize == 128
@@ -96,9 +119,49 @@ assert NODE.itemsize == 128
 SLOT = np.dtype(
     [
         ("audit_first", np.float64),  # n at which the test first passed, -1 = not yet
-        ("audit_count", np.int64),  # events since the leaf began, for the audit's step
         ("audited", np.int32),  # 1 if the split-delay audit watches this leaf
         ("gaps", np.int32),  # 1 once a numeric value was missing
+        ("candidates", np.int32),  # how many are followed, 0 = none yet
+        ("reference_tie", np.int32),  # whether the reference split by a tie
+        ("n_check", np.float64),  # n at the last check of the candidates
+        ("spread", np.float64),  # of the two best at their last evaluation, for the normal test
+        ("bias", np.float64),  # how much more of the best's gain is bias, times n
+        ("reference_n", np.float64),  # n at which the reference split here, -1 = not yet
+        ("quiet_since", np.float64),  # n since when no attribute beats the bound, -1 = one does
+        ("binned_n", np.float64),  # n at which the naive Bayes intervals were counted
+        ("arrivals", np.int64),  # events since the statistics began
+        ("since", np.int64),  # events of the stream when they began
+        ("bytes", np.int64),  # of the blocks and histograms of this slot
+        ("peak", np.int64),
+    ]
+)
+
+# One numeric attribute of a slot as a block of entries: [start, start + run) is sorted by value
+# and class, each pair once; [start + run, start + used) came later, in the order of the events.
+COLUMN = np.dtype(
+    [
+        ("start", np.int64),
+        ("capacity", np.int32),
+        ("run", np.int32),
+        ("used", np.int32),
+        ("histogram", np.int32),  # place of its intervals, NOWHERE = none laid
+        ("low", np.float64),  # where the first interval begins
+        ("step", np.float64),  # width of an interval
+        ("room", np.int32),  # entries that may come before the block is looked at
+    ]
+)
+
+# A test whose gain is followed event by event.
+CANDIDATE = np.dtype(
+    [
+        ("kind", np.int32),
+        ("column", np.int32),
+        ("cut", np.float64),
+        ("before", np.float64),  # impurity of the events that know the attribute, times weight
+        ("after", np.float64),  # the same behind the test
+        ("known", np.float64),  # their weight
+        ("first", np.float64),  # weight of the first of two branches
+        ("second", np.float64),
     ]
 )
 
@@ -120,14 +183,39 @@ class Tree(NamedTuple):
     free: Ints  # stack of slots that no leaf owns
     tables: Ints  # children of multiway splits
     log: Floats  # [structural change, field], see LOG_FIELDS
+    column: Records  # [slot, numeric column] of COLUMN, where values are kept one by one
+    entry_value: Floats  # the pool of entries
+    entry_weight: Floats
+    entry_class: Ints
+    free_blocks: Longs  # [log2 of the capacity] first free block, NOWHERE = none
+    histogram: Floats  # [histogram, interval, class]
+    pruned: Bytes  # [histogram, interval] 1 = its entries are not looked at
+    free_histograms: Ints  # stack of those that no column owns
+    bins: Floats  # [slot, numeric column, class, interval] counts for naive Bayes
+    bin_shape: Floats  # [slot, numeric column, BIN_LOW|BIN_STEP|BIN_COUNT]
+    candidate: Records  # [slot, place] of CANDIDATE
+    sides: Floats  # [slot, place, branch, class] of candidates with two branches
+    candidate_classes: Floats  # [slot, place, class] events that know the attribute
+    value_weight: Floats  # [slot, place of value] sum of n_ijk over the classes
+    potential_numeric: Floats  # [slot, numeric column] last known gain; NaN = not potential
+    potential_nominal: Floats  # [slot, nominal column]
+    potential_tokens: Floats  # [slot, token]
 
 
+BIN_LOW, BIN_STEP, BIN_COUNT = 0, 1, 2
+MOST_BINS = 10
+
+FIRST_BLOCK = 16  # entries of a fresh column
+BLOCK_SIZES = 32  # blocks are powers of two
+
+# what happened, in LOG_CHANGE
+BOUND, TIE, REPLACE, MOVE, COLLAPSE = 0, 1, 2, 3, 4
 LOG_FIELDS = 12
 (
     LOG_EVENT,
     LOG_NODE,
     LOG_DEPTH,
-    LOG_TIE,
+    LOG_CHANGE,
     LOG_KIND,
     LOG_COLUMN,
     LOG_CUT,
@@ -160,110 +248,6 @@ def audit_hash(node_id: int) -> float:
 
 
 @inner
-def clear_slot(tree: Tree, slot: int) -> None:
-    """Empty tree, nothing barred."""
-    tree.moments[slot, :, :LOW] = 0.0
-    tree.moments[slot, :, LOW] = np.inf
-    tree.moments[slot, :, HIGH] = -np.inf
-    tree.moments[slot, :, MISSING] = 0.0
-    tree.slot[slot].gaps = 0
-    tree.values[slot] = 0.0
-    tree.tokens[slot] = 0.0
-    tree.barred[slot] = 0
-    tree.barred_tokens[slot] = 0
-    tree.slot[slot].audited = 0
-    tree.slot[slot].audit_count = 0
-    tree.slot[slot].audit_first = -1.0
-
-
-@inner
-def take_slot(tree: Tree) -> int:
-    """A cleared slot: one that was given back, or a new one."""
-    counts = tree.counts
-    if counts[FREE_SLOTS] > 0:
-        counts[FREE_SLOTS] -= 1
-        slot = int64(tree.free[counts[FREE_SLOTS]])
-    else:
-        slot = counts[SLOTS]
-        counts[SLOTS] += 1
-    clear_slot(tree, slot)
-    return slot
-
-
-@inner
-def give_back_slot(tree: Tree, node: int) -> None:
-    """The node's observers are dropped."""
-    tree.free[tree.counts[FREE_SLOTS]] = tree.node[node].slot
-    tree.counts[FREE_SLOTS] += 1
-    tree.node[node].slot = NOWHERE
-
-
-@kernel
-def new_leaf(tree: Tree, parent: int, audit_fraction: float) -> int:
-    """An active leaf without votes below ``parent`` (NOWHERE for the root).
-
-    Until it has votes it predicts its parent's majority.
-    """
-    counts = tree.counts
-    node = counts[NODES]
-    counts[NODES] += 1
-    tree.node[node].id = counts[NEXT_ID]
-    counts[NEXT_ID] += 1
-    tree.node[node].parent = parent
-    tree.node[node].depth = 0 if parent == NOWHERE else tree.node[parent].depth + 1
-    tree.node[node].kind = LEAF
-    tree.node[node].column = NOWHERE
-    tree.node[node].cut = 0.0
-    tree.node[node].child = NOWHERE
-    tree.node[node].branches = 0
-    tree.node[node].other = NOWHERE
-    tree.node[node].table_start = 0
-    tree.node[node].table_length = 0
-    tree.node[node].value = NOWHERE
-    tree.node[node].routed = 0.0
-    tree.node[node].n = 0.0
-    tree.node[node].n_last = 0.0
-    tree.node[node].squares = 0.0
-    tree.node[node].majority = 0 if parent == NOWHERE else tree.node[parent].majority
-    tree.node[node].mc_right = 0.0
-    tree.node[node].nb_right = 0.0
-    tree.votes[node] = 0.0
-    tree.seen[node] = 0.0
-    slot = take_slot(tree)
-    tree.node[node].slot = slot
-    tree.slot[slot].audited = audit_hash(tree.node[node].id) < audit_fraction
-    return node
-
-
-@inner
-def bar_path(tree: Tree, layout: Layout, leaf: int) -> None:
-    """Bar the multiway attributes between the root and a leaf: they are sorted out above it.
-
-    Also in the *other* branch, where the attribute may still vary: no attribute of a multiway
-    split comes twice on a path.
-    """
-    slot = tree.node[leaf].slot
-    node = tree.node[leaf].parent
-    while node != NOWHERE:
-        if tree.node[node].kind == MULTIWAY:
-            tree.barred[slot, layout.nominal_position[tree.node[node].column]] |= ON_PATH
-        node = tree.node[node].parent
-
-
-@kernel
-def reactivate(tree: Tree, layout: Layout, leaf: int, audit_fraction: float) -> None:
-    """An inactive leaf gets observers again; all it has seen is prior from now on."""
-    slot = take_slot(tree)
-    tree.node[leaf].slot = slot
-    tree.slot[slot].audited = audit_hash(tree.node[leaf].id) < audit_fraction
-    bar_path(tree, layout, leaf)
-    tree.node[leaf].n = 0.0
-    tree.node[leaf].n_last = 0.0
-    tree.node[leaf].squares = 0.0
-    tree.seen[leaf] = 0.0
-
-
-@inner
 def holds_token(batch: Batch, row: int, token: int) -> bool:
     """Whether the row holds the token (its tokens are few and ascending)."""
     for place in range(batch.sparse_start[row], batch.sparse_start[row + 1]):
@@ -277,3 +261,12 @@ def heavier_branch(tree: Tree, node: int) -> int:
     """The numeric child that more weight went to; ties to the first."""
     first = int64(tree.node[node].child)
     return first + (1 if tree.node[first + 1].routed > tree.node[first].routed else 0)
+
+
+@inner
+def outside_subset(tree: Tree, node: int, value: int) -> int:
+    """0 for a value of the node's set, 1 for others, unseen and missing ones."""
+    at = tree.node[node]
+    if 0 <= value < at.table_length:
+        return 1 - int64(tree.tables[at.table_start + value])
+    return 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from learner import Encoder, Snapshot, StreamingTree
+from learner import VARIANTS, Encoder, Snapshot, StreamingTree
 from streams import open_stream
 from tests.app.fake_service import FakeService
 from tests.app.test_api_predict import assert_problem, client_of
@@ -107,8 +108,24 @@ def test_the_model_and_the_schema_are_described(client: TestClient, snapshot: Sn
     model = client.get("/model").json()
 
     assert model["params"]["n_min"] == 100.0
+    assert model["params"] == dataclasses.asdict(snapshot.params)
     assert model["counters"]["events"] == 20_000
     assert client.get("/schema").json() == snapshot.schema.to_dict()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_parameters_that_a_variant_brings_along_are_shown(variant: str) -> None:
+    service = FakeService()
+    encoder = Encoder(open_stream("sea").schema)
+    service.publish(StreamingTree(encoder, variant, tau=0.25).snapshot())
+
+    model = client_of(service).get("/model").json()
+
+    assert model["variant"] == variant
+    assert model["params"] == {
+        **dataclasses.asdict(VARIANTS[variant].params_from({})),
+        "tau": 0.25,
+    }
 
 
 def test_the_examples_in_the_description_look_like_real_answers(client: TestClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -15,11 +16,12 @@ from typer.testing import CliRunner
 from app.cli import app
 from app.commands.assignments import STREAM_NAMES, parse_assignments, parse_value
 from app.commands.evaluate import parameters_of, plan
+from learner import VARIANTS, TreeParams
 from streams import STREAMS
 from tests.app.conftest import Broker
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("demo", "serve", "produce", "evaluate", "tree")
+COMMANDS = ("demo", "serve", "produce", "evaluate", "tree", "variants")
 
 
 def livetree(*arguments: str, **environment: str) -> Any:
@@ -93,6 +95,8 @@ def test_help_does_not_wait_for_the_compiler() -> None:
         ["evaluate", "--stream", "sea", "--events", "0"],
         ["evaluate", "--stream", "sea", "--run", "a:n_min=3", "--run", "a:n_min=4"],
         ["evaluate", "--stream", "sea", "--run", ":n_min=3"],
+        ["evaluate", "--stream", "sea", "--picture", "no/such/folder/p.svg"],
+        ["variants", "nope"],
         ["produce"],
         ["produce", "--file", "x.csv", "--option", "a=1"],
         ["tree", "--url", "ftp://x"],
@@ -143,7 +147,7 @@ def test_all_wrong_settings_are_listed() -> None:
 
 def test_evaluate_prints_json_for_programs() -> None:
     result = livetree(
-        "evaluate", "--stream", "sea", "--events", "3000", "--format", "json",
+        "evaluate", "--stream", "sea", "--events", "3000", "--format", "json", "--no-delay",
         "--run", "a:n_min=100,tau=0.1", "--run", "b:variant=vfdt,leaf_predictor=nba",
     )  # fmt: skip
 
@@ -153,6 +157,7 @@ def test_evaluate_prints_json_for_programs() -> None:
     assert first["params"] == {"n_min": 100, "tau": 0.1}
     assert first["events"] == 3000
     assert len(first["tree_hash"]) == 64
+    assert first["delay_kind"] is None
 
 
 def test_evaluate_prints_a_table_for_people(tmp_path: Path) -> None:
@@ -166,8 +171,64 @@ def test_evaluate_prints_a_table_for_people(tmp_path: Path) -> None:
     assert "accuracy" in result.stdout
 
 
+def test_evaluate_draws_a_picture(tmp_path: Path) -> None:
+    path = tmp_path / "sea.svg"
+
+    result = livetree(
+        "evaluate", "--stream", "sea", "--events", "3000", "--variants", "vfdt,osm",
+        "--picture", str(path),
+    )  # fmt: skip
+
+    assert result.exit_code == 0, result.output
+    drawing = path.read_text(encoding="utf-8")
+    assert drawing.startswith("<svg ")
+    assert "sea, 3,000 events" in drawing
+    assert drawing.count(">osm<") == 2
+
+
+def test_all_variants_can_be_named_at_once() -> None:
+    assert [run.variant for run in plan("all", {}, [])] == list(VARIANTS)
+
+
+def test_variants_are_listed_with_paper_year_choice_and_cost() -> None:
+    result = livetree("variants")
+
+    assert result.exit_code == 0
+    for variant in VARIANTS.values():
+        assert variant.name in result.stdout
+        assert str(variant.year) in result.stdout
+        assert variant.paper.split()[0] in result.stdout
+        assert variant.choose.split()[0] in result.stdout
+        assert variant.cost.split()[0] in result.stdout
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_one_variant_shows_what_it_sets_differently_from_vfdt(name: str) -> None:
+    result = livetree("variants", name)
+
+    assert result.exit_code == 0
+    assert VARIANTS[name].summary in result.stdout
+    shown = {line.split()[0] for line in result.stdout.splitlines() if line.strip()}
+    plain, own = TreeParams(), VARIANTS[name].params_from({})
+    for field in dataclasses.fields(TreeParams):
+        differs = getattr(plain, field.name) != getattr(own, field.name)
+        assert (field.name in shown) == differs, field.name
+
+
+def test_variants_are_json_for_programs() -> None:
+    found = json.loads(livetree("variants", "--format", "json").stdout)
+    one = json.loads(livetree("variants", "imac", "--format", "json").stdout)
+
+    assert [variant["name"] for variant in found] == list(VARIANTS)
+    assert one in found
+    assert one["differs"] == {"timing": "imac"}
+    assert one["params"]["mu"] == 200.0
+
+
 def test_the_same_seed_grows_the_same_tree() -> None:
-    arguments = ["evaluate", "--stream", "agrawal", "--events", "2000", "--format", "json"]
+    arguments = [
+        "evaluate", "--stream", "agrawal", "--events", "2000", "--format", "json", "--no-delay",
+    ]  # fmt: skip
 
     def grown(*more: str) -> str:
         return str(json.loads(livetree(*arguments, *more).stdout)[0]["tree_hash"])
@@ -184,10 +245,10 @@ def test_parameters_of_one_variant_win_over_those_of_all() -> None:
 
 
 def test_runs_are_planned_in_their_order() -> None:
-    runs = plan("vfdt", {"audit_fraction": 0}, ["fast:n_min=10"])
+    runs = plan("vfdt", {"tau": 0}, ["fast:n_min=10"])
 
     assert [(run.name, run.variant) for run in runs] == [("vfdt", "vfdt"), ("fast", "vfdt")]
-    assert runs[1].params == {"audit_fraction": 0, "n_min": 10}
+    assert runs[1].params == {"tau": 0, "n_min": 10}
 
 
 @pytest.mark.parametrize(

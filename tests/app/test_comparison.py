@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from app.comparison import Run, StreamFeed, compare, cut, enter, table
+from app import comparison
+from app.comparison import NO_DELAYS, Contender, Run, StreamFeed, compare, cut, enter, table
 from app.errors import SettingsError
 from learner import Encoder
 from streams import open_stream
@@ -12,18 +15,24 @@ from streams import open_stream
 REQUIRED = {
     "variant", "accuracy", "kappa", "split_attempts", "attribute_evaluations", "split_delay_mean",
     "nodes", "depth", "memory_bytes", "events_per_second", "tree_hash", "stream", "events",
-    "leaves", "splits", "window_accuracy",
+    "leaves", "splits", "window_accuracy", "candidate_checks", "reevaluations", "splits_replaced",
+    "delay_kind", "split_delay_median", "split_delay_tie_mean", "split_delays_unresolved",
 }  # fmt: skip
 
 
-def run_once(batch: int = 500, events: int = 6000) -> list[dict[str, object]]:
+def run_once(batch: int = 500, events: int = 6000) -> list[dict[str, Any]]:
     """Compare two configurations on a short stream."""
     feed = StreamFeed(open_stream("agrawal", seed=3))
-    runs = [
-        Run("few", "vfdt", {"n_min": 500.0, "audit_fraction": 1.0}),
-        Run("many", "vfdt", {"n_min": 50.0, "audit_fraction": 1.0}),
-    ]
+    runs = [Run("few", "vfdt", {"n_min": 500.0}), Run("many", "vfdt", {"n_min": 50.0})]
     return compare(feed, enter(runs, feed.encoder), events=events, batch=batch)
+
+
+def run_one(run: Run, events: int = 6000, **more: Any) -> tuple[Contender, dict[str, Any]]:
+    """Run one configuration on a short stream."""
+    feed = StreamFeed(open_stream("agrawal", seed=3))
+    (contender,) = enter([run], feed.encoder, **more)
+    (result,) = compare(feed, [contender], events=events)
+    return contender, result
 
 
 def test_every_run_reports_all_it_must() -> None:
@@ -32,7 +41,7 @@ def test_every_run_reports_all_it_must() -> None:
     assert set(few) >= REQUIRED
     assert (few["name"], few["variant"], few["stream"]) == ("few", "vfdt", "agrawal")
     assert few["events"] == many["events"] == 6000
-    assert int(str(many["split_attempts"])) > int(str(few["split_attempts"]))
+    assert many["split_attempts"] > few["split_attempts"]
 
 
 def test_batch_size_does_not_change_the_results() -> None:
@@ -45,23 +54,70 @@ def test_batch_size_does_not_change_the_results() -> None:
         }
 
 
-def test_the_delay_of_every_split_is_measured_beside_the_tree_on_the_clock() -> None:
-    feed = StreamFeed(open_stream("agrawal", seed=3))
-    runs = [
-        Run("plain", "vfdt", {"n_min": 50.0}),
-        Run("none", "vfdt", {"n_min": 50.0, "audit_fraction": 0.0}),
-        Run("all", "vfdt", {"n_min": 50.0, "audit_fraction": 1.0}),
-    ]
-    contenders = enter(runs, feed.encoder)
-    plain, none, audited = compare(feed, contenders, events=6000)
+def test_the_delay_is_measured_beside_the_tree_on_the_clock() -> None:
+    measured, with_delay = run_one(Run("a", "vfdt", {"n_min": 50.0}))
+    plain, without = run_one(Run("a", "vfdt", {"n_min": 50.0}), measure_delay=False)
 
-    assert contenders[0].tree.counters().audit_evaluations < plain["attribute_evaluations"]
-    assert plain["split_delay_mean"] == audited["split_delay_mean"]
-    assert plain["audited_splits"] == audited["audited_splits"] == plain["splits"] > 0
-    assert none["split_delay_mean"] is None
-    same = ("accuracy", "split_attempts", "attribute_evaluations", "nodes", "depth")
-    assert [plain[key] for key in same] == [none[key] for key in same]
-    assert [plain[key] for key in same] == [audited[key] for key in same]
+    assert measured.tree.hash() == plain.tree.hash()
+    assert with_delay["delay_kind"] == "reference"
+    assert with_delay["split_delays_bound"] > 0
+    assert with_delay["split_delay_mean"] >= 0
+    assert plain.delays is None
+    assert {name: without[name] for name in NO_DELAYS} == NO_DELAYS
+    assert NO_DELAYS.keys() <= with_delay.keys()
+
+
+def test_a_leaf_that_is_asked_seldom_splits_later() -> None:
+    few, many = run_once(events=20_000)
+
+    assert few["split_delay_mean"] > many["split_delay_mean"]
+
+
+@pytest.mark.parametrize(
+    ("variant", "params", "kind"),
+    [
+        ("vfdt", {}, "reference"),
+        ("imac", {}, "reference"),
+        ("efdt", {}, "audit"),
+        ("streamtree", {}, "audit"),
+        ("vfdt", {"max_memory_bytes": 1_000_000}, "audit"),
+        ("vfdt", {"reference_from": 500}, "reference"),
+        ("vfdt", {"reference_from": 0}, "audit"),
+    ],
+)
+def test_where_the_learner_has_no_reference_the_leaves_are_audited(
+    variant: str, params: dict[str, Any], kind: str
+) -> None:
+    contender, result = run_one(Run("a", variant, params), events=1500)
+
+    assert result["delay_kind"] == kind
+    assert contender.delays is not None
+    used = contender.delays.tree.params
+    assert used.reference_from == (params.get("reference_from", 100.0) if kind != "audit" else 0)
+    assert kind == "reference" or (used.audit_fraction, used.audit_step) == (1.0, 1)
+    assert contender.tree.params.reference_from == 0.0
+    assert ("*" in table([result]).splitlines()[2]) == (kind == "audit")
+
+
+def test_a_reference_that_was_asked_for_is_not_silently_replaced() -> None:
+    run = Run("a", "efdt", {"reference_from": 100})
+
+    with pytest.raises(SettingsError, match="the reference commits once"):
+        enter([run], Encoder(open_stream("sea").schema))
+
+
+def test_the_curve_of_a_run_follows_its_events_and_stays_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(comparison, "LONGEST_CURVE", 10)
+    contender, result = run_one(Run("a", "vfdt", {}), events=37_000, measure_delay=False)
+
+    events = [point.events for point in contender.curve]
+    assert events == sorted(set(events))
+    assert 5 <= len(events) <= 10
+    assert events[-1] > 30_000
+    assert all(0.0 <= point.accuracy <= 1.0 for point in contender.curve)
+    assert contender.curve[-1].split_attempts <= result["split_attempts"]
 
 
 def test_exactly_so_many_events_are_learned() -> None:
@@ -105,3 +161,12 @@ def test_the_table_is_aligned_and_shows_undefined_numbers_as_a_dash() -> None:
     assert lines[2].startswith("few ")
     assert " - " in lines[2]
     assert len({len(line) for line in lines}) == 1
+
+
+def test_columns_that_few_variants_fill_are_shown_where_one_does() -> None:
+    (result, _) = run_once(events=300)
+
+    assert "checks" not in table([result]).splitlines()[0].split()
+    followed = {**result, "candidate_checks": 3, "reevaluations": 4, "splits_replaced": 1}
+    heading = table([result, followed]).splitlines()[0].split()
+    assert {"checks", "revisits", "replaced"} <= set(heading)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from pydantic import BaseModel, ValidationError
 from app.errors import SettingsError
 from app.settings import Settings
 from app.settings_file import setting_paths, variable_of
+from app.tree_settings import TreeSettings
+from learner import VARIANTS, TreeParams
+from learner.params import BOUNDS, CHOICES
 
 
 def problems_of(
@@ -26,7 +30,8 @@ def test_defaults_alone_are_enough() -> None:
 
     assert settings.kafka.topic == "livetree-events"
     assert settings.dead_letter_topic() == "livetree-events.dlq"
-    assert settings.tree.n_min == 200.0
+    assert settings.tree.given() == {}
+    assert settings.tree_params()["n_min"] == 200.0
 
 
 def test_a_later_source_wins_over_an_earlier_one(tmp_path: Path) -> None:
@@ -117,6 +122,85 @@ def test_parameters_that_contradict_each_other_are_the_learners_to_refuse() -> N
     assert "'remove_poor' is true with leaf_predictor 'nba'" in problems[0]
 
 
+def test_every_parameter_of_the_tree_is_a_setting_but_the_one_that_only_measures() -> None:
+    parameters = [field.name for field in dataclasses.fields(TreeParams)]
+
+    assert [*TreeSettings.model_fields, "reference_from"] == parameters
+    assert (
+        "LIVETREE_TREE__REFERENCE_FROM) is not a setting"
+        in problems_of({"LIVETREE_TREE__REFERENCE_FROM": "100"})[0]
+    )
+
+
+@pytest.mark.parametrize("name", TreeSettings.model_fields)
+def test_a_setting_of_the_tree_takes_what_the_learner_takes(name: str) -> None:
+    def taken(value: object) -> bool:
+        try:
+            TreeSettings.model_validate({name: value})
+        except ValidationError:
+            return False
+        return True
+
+    if name in CHOICES:
+        assert all(taken(choice) for choice in CHOICES[name])
+        assert not taken("nothing of the kind")
+    elif name in BOUNDS:
+        low, high, closed = BOUNDS[name]
+        assert taken(low) == closed
+        assert taken(high) == (name != "delta")
+        assert not taken(low - 1)
+        assert not taken(high * 2)
+    else:
+        assert taken(True)
+        assert not taken("perhaps")
+    assert taken(None)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_variant_alone_and_with_its_own_defaults_written_out_shape_the_same_tree(
+    variant: str,
+) -> None:
+    alone = Settings.load(environ={}, variant=variant)
+    written = Settings.load(environ={}, variant=variant, tree=alone.tree_params())
+
+    assert written.tree_shaping() == alone.tree_shaping()
+    assert written.shown() == alone.shown()
+    for name, value in VARIANTS[variant].defaults.items():
+        assert alone.tree_shaping()["tree"][name] == value
+
+
+def test_variants_shape_different_trees() -> None:
+    shapings = [Settings.load(environ={}, variant=name).tree_shaping() for name in VARIANTS]
+
+    assert all(shapings.count(shaping) == 1 for shaping in shapings)
+
+
+def test_what_an_old_checkpoint_does_not_know_had_the_default_of_its_own_variant() -> None:
+    settings = Settings.load(environ={})
+
+    assert settings.shaping_before({"variant": "vfdtc"})["tree"]["delta"] == 5e-05
+    assert settings.shaping_before({})["tree"]["delta"] == 1e-07
+    assert settings.shaping_before({"variant": "of tomorrow"})["variant"] == "vfdt"
+
+
+@pytest.mark.parametrize(
+    ("variant", "tree", "said"),
+    [
+        ("efdt", {"queue_bytes": 1_000_000}, "since queued nodes have no statistics"),
+        ("streamtree", {"max_memory_bytes": 1_000_000}, "both would own the same memory"),
+        ("imac", {"nominal_split": "subset"}, "cannot be followed"),
+        ("vfdt", {"refine_threshold": True}, "is not looked at again"),
+    ],
+)
+def test_a_combination_without_a_meaning_is_refused_with_the_reason(
+    variant: str, tree: dict[str, Any], said: str
+) -> None:
+    (problem,) = problems_of(variant=variant, tree=tree)
+
+    assert problem.startswith("tree (LIVETREE_TREE__...): parameter ")
+    assert said in problem
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -178,6 +262,8 @@ def test_only_what_was_set_is_shown() -> None:
     settings = Settings.load(environ={"LIVETREE_KAFKA__TOPIC": "clicks"}, tree={"n_min": 200.0})
 
     assert settings.shown() == {"kafka.topic": "clicks"}
+    other = Settings.load(environ={"LIVETREE_TREE__TAU": "0.1"}, variant="imac")
+    assert other.shown() == {"variant": "imac", "tree.tau": 0.1}
 
 
 def test_a_secret_in_a_problem_is_masked() -> None:

@@ -72,6 +72,8 @@ def test_the_tree_its_splits_and_its_scores_are_shown(training: Training) -> Non
     counters, shape = tree.counters(), tree.shape()
     assert value("split_attempts_total", outcome="split") == counters.splits_bound > 0
     assert value("split_attempts_total", outcome="no_split") == counters.no_split
+    assert value("splits_total", kind="bound") == counters.splits_bound
+    assert value("splits_total", kind="tie") == counters.splits_tie
     assert value("attribute_evaluations_total") == counters.attribute_evaluations > 0
     assert value("tree_nodes", kind="active_leaf") == shape.active_leaves
     assert value("tree_nodes", kind="split") == shape.nodes - shape.leaves
@@ -81,6 +83,31 @@ def test_the_tree_its_splits_and_its_scores_are_shown(training: Training) -> Non
     scores = training.evaluation.scores()
     assert value("prequential_accuracy_ratio", window="all") == scores.accuracy
     assert value("prequential_kappa_ratio", window="1000") == scores.window_kappa
+
+
+def test_what_only_some_variants_do_is_counted_too(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics = Metrics()
+    watching = Telemetry(metrics, "m")
+    tree = training.tree
+    assert tree is not None
+    counted = tree.counters()._replace(
+        candidate_checks=2, reevaluations=3, splits_replaced=4, thresholds_moved=5,
+        subtrees_collapsed=6,
+    )  # fmt: skip
+    monkeypatch.setattr(tree, "counters", lambda: counted)
+
+    tick(watching, training)
+    tick(watching, training)
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(f"livetree_{name}", {"model": "m", **labels})
+
+    assert value("candidate_checks_total") == 2
+    assert value("reevaluations_total") == 3
+    kinds = ("replace", "move", "collapse")
+    assert [value("splits_total", kind=kind) for kind in kinds] == [4, 5, 6]
 
 
 def test_what_a_checkpoint_brings_along_is_not_counted_again(training: Training) -> None:
@@ -124,6 +151,9 @@ def test_every_series_of_learning_begins_at_zero() -> None:
     for series in (
         'livetree_split_attempts_total{model="m",outcome="tie_split"} 0.0',
         'livetree_split_delay_events_count{kind="bound",model="m"} 0.0',
+        'livetree_splits_total{kind="replace",model="m"} 0.0',
+        'livetree_candidate_checks_total{model="m"} 0.0',
+        'livetree_reevaluations_total{model="m"} 0.0',
         'livetree_events_rejected_total{reason="not_json"} 0.0',
         'livetree_events_rejected_total{reason="too_many_classes"} 0.0',
         'livetree_checkpoints_total{outcome="failed"} 0.0',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from app.settings import Settings
 from app.settings_file import declared_schema
 from app.source import Record
 from app.training import Training, infer_schema, new_tree
-from learner import Kind, StreamingTree
+from learner import VARIANTS, Kind, StreamingTree
 from tests.app.conftest import FEATURES, events
 
 Make = Callable[..., Settings]
@@ -54,6 +55,27 @@ def test_batch_size_does_not_change_the_model_or_the_scores(
     assert parts.tree.hash() == whole.tree.hash()
     assert parts.evaluation.to_dict() == whole.evaluation.to_dict()
     assert whole.tree.shape().nodes > 1
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_service_of_any_variant_goes_on_from_its_bytes(make_settings: Make, variant: str) -> None:
+    haste = {"n_min": 50, "n_first": 50}
+    settings = make_settings(schema={"features": FEATURES}, variant=variant, tree=haste)
+    values = events(3000)
+    straight, first = trained(settings, values, 1000), trained(settings, values[:1300], 1000)
+    assert straight.tree is not None
+    assert first.tree is not None
+
+    resumed = Training(settings, StreamingTree.from_bytes(first.tree.to_bytes()))
+    resumed.learn(records(values[1300:]))
+
+    assert resumed.tree is not None
+    assert resumed.tree.hash() == straight.tree.hash()
+    assert straight.tree.shape().nodes > 1
+    assert straight.tree.variant == variant
+    params = dataclasses.asdict(straight.tree.params)
+    assert settings.tree_params().items() <= params.items()
+    assert params["reference_from"] == 0.0
 
 
 def test_a_tree_of_an_inferred_schema_is_that_of_the_declared_one(make_settings: Make) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from streams import open_stream
@@ -15,7 +15,7 @@ from tests.learner.concepts import Concept
 from tests.learner.twins import RoundingTie, Twins
 from tests.oracle.leaf import Options
 
-TIES_ALLOWED = 0.04
+TIES_ALLOWED = 0.06
 
 mixed = st.builds(
     Concept,
@@ -69,11 +69,13 @@ def runs(
     chosen: st.SearchStrategy[Options],
     examples: int,
     concepts: st.SearchStrategy[Concept] = mixed,
+    ties: float = TIES_ALLOWED,
 ) -> None:
     """Many random runs; only a few may end early at a tie that rounding decides."""
     outcomes: list[bool] = []
 
-    @settings(max_examples=examples)
+    # Shrinking a run of hundreds of events takes minutes and makes it hardly simpler.
+    @settings(max_examples=examples, phases=[Phase.generate])
     @given(concepts, chosen)
     def run(concept: Concept, option: Options) -> None:
         try:
@@ -84,7 +86,7 @@ def runs(
             outcomes.append(True)
 
     run()
-    assert outcomes.count(False) <= max(1.0, TIES_ALLOWED * len(outcomes))
+    assert outcomes.count(False) <= max(1.0, ties * len(outcomes))
 
 
 def grow_together(concept: Concept, option: Options, events: int = 300) -> Twins:

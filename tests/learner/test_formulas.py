@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from learner.kernels.bound import GINI, INFO_GAIN, gain_range, hoeffding_bound, hoeffding_count
+from learner.kernels.counting import count_with_gaps
 from learner.kernels.criterion import impurity
 from learner.kernels.elementary import log2, normal_cdf
 from learner.kernels.jit import kernel
-from learner.kernels.numeric.gaussian import observe_with_gaps, weight_below
+from learner.kernels.nodes import new_leaf
+from learner.kernels.numeric.gaussian import weight_below
 from learner.kernels.tree import (
     HIGH,
     LOW,
@@ -25,9 +27,9 @@ from learner.kernels.tree import (
     NOWHERE,
     Tree,
     audit_hash,
-    new_leaf,
 )
-from learner.state import FIRST_SIZES, new_tree
+from learner.params import TreeParams
+from learner.state import FIRST_SIZES, new_tree, tree_reference
 from tests.oracle import criterion as crit
 from tests.oracle.observers import Bell
 from tests.oracle.vfdt import splitmix64
@@ -57,7 +59,7 @@ def phi(z: float) -> float:
 @kernel
 def observe(tree: Tree, w: float, class_weight: float, value: Floats) -> None:
     """One value of class 0 at the root; inner kernels cannot be called from here."""
-    observe_with_gaps(tree, 0, 0, w, class_weight, value, 0)
+    count_with_gaps(tree, 0, 0, w, class_weight, value, 0)
 
 
 @kernel
@@ -175,7 +177,7 @@ def test_bound_falls_with_n_and_its_inverse_gives_n_back(
 def one_column_tree() -> Tree:
     """A root that watches one numeric column."""
     tree = new_tree(FIRST_SIZES._replace(numeric=1))
-    new_leaf(tree, NOWHERE, 0.0)
+    new_leaf(tree_reference(tree), TreeParams().rules(has_numeric=True), NOWHERE)
     return tree
 
 
@@ -188,7 +190,7 @@ def test_welford_update_is_the_oracles_and_missing_weight_is_kept_apart(
     for value, w in values:
         total += w
         x = np.array([[math.nan if value is None else value]])
-        observe(tree, w, total, x)
+        observe(tree_reference(tree), w, total, x)
         if value is not None:
             bell.add(value, w)
 
@@ -210,7 +212,7 @@ def test_gaussian_puts_all_weight_on_one_side_outside_the_extremes(
         observe(tree, 1.0, float(count), np.array([[value]]))
         bell.add(value, 1.0)
 
-    weight = below(tree, float(len(values)), cut)
+    weight = below(tree_reference(tree), float(len(values)), cut)
 
     assert 0.0 <= weight <= len(values)
     if cut < min(values):

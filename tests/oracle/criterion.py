@@ -32,15 +32,23 @@ def impurity_sum(weights: Weights, criterion: str) -> float:
 
 
 def gain(
-    before: Weights, branches: Sequence[Weights], *, criterion: str, scale: float = 1.0
+    before: Weights,
+    branches: Sequence[Weights],
+    *,
+    criterion: str,
+    scale: float = 1.0,
+    over: float | None = None,
 ) -> float:
-    """Impurity of `before` minus the weighted mean impurity of the branches, times `scale`."""
+    """Impurity of `before` minus the mean impurity of the branches, times `scale`.
+
+    The mean is over the branches' weight, or over a larger one whose rest is free of impurity.
+    """
     n_before = total(before)
-    n_branches = sum(total(branch) for branch in branches)
-    if n_before <= 0.0 or n_branches <= 0.0:
+    n_after = sum(total(branch) for branch in branches) if over is None else over
+    if n_before <= 0.0 or n_after <= 0.0:
         return 0.0
     at_once = impurity_sum(before, criterion) / n_before
-    apart = sum(impurity_sum(branch, criterion) for branch in branches) / n_branches
+    apart = sum(impurity_sum(branch, criterion) for branch in branches) / n_after
     return scale * (at_once - apart)
 
 

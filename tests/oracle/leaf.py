@@ -3,40 +3,82 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from tests.oracle import criterion as crit
-from tests.oracle.observers import Candidate, Nominal, Numeric, Observer, Tokens
+from tests.oracle import normal
+from tests.oracle.intervals import Bins, IntervalHistogram, promising
+from tests.oracle.intervals import prune_after_failure as prune_after_failure
+from tests.oracle.normal import DOUBT as DOUBT
+from tests.oracle.observers import (
+    Candidate,
+    Nominal,
+    Numeric,
+    Observer,
+    Ordered,
+    Sample,
+    Tokens,
+    fresh_numeric,
+)
 
 NUMERIC, NOMINAL, SPARSE = "numeric", "nominal", "sparse_binary"
-DOUBT = 1e-9  # two computed numbers closer than this may be ordered either way by rounding
 Row = dict[int, object]
 Attribute = tuple[int, int]  # feature, token (-1 where the feature itself is the attribute)
 
 
 @dataclass(frozen=True)
 class Options:
-    """Parameters of VFDT under the learner's names."""
+    """Parameters of every variant under the learner's names."""
 
+    timing: str = "periodic"
     n_min: float = 200.0
+    n_first: float = 0.0
+    max_wait: float = 100_000.0
+    mu: float = 200.0
+    candidates: int = 0
+    mu_swaps: str = "one"
+    min_attempt_gap: float = 1.0
+    policy: str = "commit_once"
+    reevaluate_every: float = 2000.0
+    refine_threshold: bool = False
+    collapse_after: float = 0.0
+    split_test: str = "hoeffding"
+    covariance: str = "independent"
     delta: float = 1e-7
     tau: float = 0.05
     criterion: str = "info_gain"
     gini_range: str = "one"
-    leaf_predictor: str = "mc"
-    new_leaf: str = "separate"
     null_merit: str = "zero"
+    min_merit: float = 1e-10
+    min_branch_fraction: float = 0.01
+    bound_n: str = "weight"
+    numeric_observer: str = "gaussian"
+    split_points: int = 10
+    max_distinct: int = 20_000
+    intervals: int = 500
+    interval_details: str = "keep"
+    interval_bound: str = "auto"
     nominal_split: str = "multiway"
     unseen: str = "other"
-    min_branch_fraction: float = 0.01
-    min_merit: float = 1e-10
-    split_points: int = 10
-    bound_n: str = "weight"
+    leaf_predictor: str = "mc"
+    new_leaf: str = "separate"
     remove_poor: bool = False
     max_memory_bytes: int = 0
     memory_check_every: int = 10_000
+    queue_bytes: int = 0
+    queue_order: str = "fifo"
+    stop_purity: float = 0.95
+    stop_depth: int = 12
+    stop_share: float = 0.01
+    reopen: bool = False
     audit_fraction: float = 0.01
     audit_step: int = 0
+    reference_from: float = 0.0
+
+
+PLAIN = Options()
 
 
 @dataclass(frozen=True)
@@ -51,6 +93,9 @@ class Verdict:
     ranked: list[Candidate]
     evaluations: int
     doubtful: bool
+    second: Candidate | None = None  # None is the null split X_0
+    spread: float = 0.0  # quantile times joint spread of the two best, 0 under Hoeffding's test
+    bias: float = 0.0  # of the lead
 
 
 @dataclass
@@ -71,6 +116,8 @@ class Leaf:
     observers: dict[int, Observer] = field(default_factory=dict)
     missing: dict[int, float] = field(default_factory=dict)
     poor: set[Attribute] = field(default_factory=set)
+    bins: dict[int, Bins] = field(default_factory=dict)
+    built: float = 0.0
     mc_ok: float = 0.0
     nb_ok: float = 0.0
     audit_passed: float | None = None
@@ -88,7 +135,11 @@ class Leaf:
         """Fewer than two classes have weight."""
         return sum(weight > 0.0 for weight in self.counted(o).values()) < 2
 
-    def add(self, x: Row, y: int, w: float, kinds: list[str]) -> None:
+    def is_barred(self, i: int, token: int = -1) -> bool:
+        """The attribute was tested above, or is too far behind."""
+        return i in self.removed or (i, token) in self.poor
+
+    def add(self, x: Row, y: int, w: float, kinds: list[str], o: Options = PLAIN) -> None:
         """Count one event; inactive leaves keep only class weights."""
         self.seen[y] = self.seen.get(y, 0.0) + w
         self.n += w
@@ -97,24 +148,54 @@ class Leaf:
         if not self.active:
             return
         for i, kind in enumerate(kinds):
-            value = x.get(i)
-            if kind == SPARSE:
-                tokens = self.observers.setdefault(i, Tokens())
-                assert isinstance(tokens, Tokens)
-                for token in tokens_of(value):
-                    tokens.add(token, y, w)
-            elif value is None:
-                self.missing[i] = self.missing.get(i, 0.0) + w
-            elif kind == NUMERIC:
-                numeric = self.observers.setdefault(i, Numeric())
-                assert isinstance(numeric, Numeric)
-                assert isinstance(value, float)
-                numeric.add(value, y, w)
-            else:
-                nominal = self.observers.setdefault(i, Nominal())
-                assert isinstance(nominal, Nominal)
-                assert isinstance(value, int)
-                nominal.add(value, y, w)
+            self._observe(i, kind, x.get(i), y, w, o)
+        if o.leaf_predictor != "mc" and self.n - self.built >= min(o.n_min, max(1.0, self.built)):
+            self._build_bins()
+
+    def _observe(self, i: int, kind: str, value: object, y: int, w: float, o: Options) -> None:
+        if kind == SPARSE:
+            tokens = self.observers.setdefault(i, Tokens())
+            assert isinstance(tokens, Tokens)
+            for token in tokens_of(value):
+                tokens.add(token, y, w)
+        elif value is None:
+            self.missing[i] = self.missing.get(i, 0.0) + w
+        elif kind == NUMERIC:
+            numeric = self.observers.setdefault(i, fresh_numeric(o.numeric_observer))
+            assert not isinstance(numeric, Nominal | Tokens)
+            assert isinstance(value, float)
+            numeric.add(value, y, w)
+        else:
+            nominal = self.observers.setdefault(i, Nominal())
+            assert isinstance(nominal, Nominal)
+            assert isinstance(value, int)
+            nominal.add(value, y, w)
+
+    def _build_bins(self) -> None:
+        """Make naive Bayes' tables of the numeric features anew."""
+        self.built = self.n
+        for i, observer in self.observers.items():
+            if isinstance(observer, Ordered | Sample | IntervalHistogram):
+                self.bins[i] = observer.bins()
+
+    def gain(
+        self,
+        known: crit.Weights,
+        branches: Sequence[crit.Weights],
+        o: Options,
+        over: float | None = None,
+    ) -> float:
+        """Gain of a split of the events whose value is known."""
+        if o.new_leaf == "inherit":
+            before, scale = self.votes(), 1.0
+        else:
+            before, scale = dict(known), crit.total(known) / self.n
+        return crit.gain(before, branches, criterion=o.criterion, scale=scale, over=over)
+
+    def hoeffding(self, classes: int, o: Options) -> float:
+        """Radius of Hoeffding's bound."""
+        value_range = crit.gain_range(classes, criterion=o.criterion, gini_range=o.gini_range)
+        return crit.hoeffding(value_range, o.delta, bound_weight(self, o))
 
 
 def tokens_of(value: object) -> frozenset[int]:
@@ -125,55 +206,146 @@ def tokens_of(value: object) -> frozenset[int]:
     return value
 
 
-def candidates(leaf: Leaf, o: Options) -> tuple[list[Candidate], int, bool]:
-    """Best candidate of every attribute in order of merit, attributes evaluated, any doubt."""
-    found: list[Candidate] = []
-    evaluations = 0
-    doubtful = False
+def candidates(
+    leaf: Leaf, classes: int, o: Options, *, settle: bool = True
+) -> tuple[list[Candidate], int, bool]:
+    """Best candidate of every attribute in order of merit, attributes evaluated, any doubt.
+
+    An evaluation that settles may lay intervals and reopen pruned ones; one that only looks on,
+    as an audit does, leaves the observers as they are.
+    """
+    attributes = available(leaf)
+    if settle:
+        lay_intervals(leaf, o)
+    fits = {attribute: fit(leaf, *attribute, classes, o) for attribute in attributes}
+    doubtful = any(doubt for _, doubt in fits.values())
+    best = max((found.gain for found, _ in fits.values() if found), default=-math.inf)
+    for i, token in attributes:
+        observer = leaf.observers[i]
+        if not isinstance(observer, IntervalHistogram):
+            continue
+        opened, doubt = promising(leaf, observer, best, classes, o)
+        if opened:
+            fits[i, token] = fit(leaf, i, token, classes, o, opened)
+        doubtful = doubtful or doubt or fits[i, token][1]
+        if settle:
+            observer.pruned -= opened
+            leaf.doubtful |= doubt
+    ranked = [found for found, _ in fits.values() if found]
+    return sorted(ranked, key=Candidate.place), len(attributes), doubtful
+
+
+def available(leaf: Leaf) -> list[Attribute]:
+    """Attributes that may be tested here, in order."""
+    found: list[Attribute] = []
     for i in sorted(leaf.observers):
         observer = leaf.observers[i]
         tokens = sorted(observer.table) if isinstance(observer, Tokens) else [-1]
-        for token in tokens:
-            if i in leaf.removed or (i, token) in leaf.poor:
-                continue
-            evaluations += 1
-            options = proposals(leaf, i, token, observer, o)
-            doubtful = doubtful or any(near_the_edge(option, o) for option in options)
-            options = [p for p in options if crit.is_admissible(p.branches, o.min_branch_fraction)]
-            if options:
-                best = max(options, key=lambda p: p.gain)
-                rivals = [p.gain for p in options if not same_counts(p, best)]
-                found.append(replace(best, rival=max(rivals, default=-math.inf)))
-    return sorted(found, key=Candidate.place), evaluations, doubtful
+        found += [(i, token) for token in tokens if not leaf.is_barred(i, token)]
+    return found
 
 
-def proposals(leaf: Leaf, i: int, token: int, observer: Observer, o: Options) -> list[Candidate]:
+def lay_intervals(leaf: Leaf, o: Options) -> None:
+    """Tables of numeric features with too many values become intervals."""
+    inside = o.numeric_observer == "intervals"
+    room = o.intervals if inside else o.max_distinct
+    for i, _ in available(leaf):
+        observer = leaf.observers[i]
+        if isinstance(observer, Ordered) and len(observer.table) > room:
+            laid = IntervalHistogram.laid(observer.table, o.intervals, details=inside)
+            leaf.observers[i] = laid
+
+
+def fit(
+    leaf: Leaf,
+    i: int,
+    token: int,
+    classes: int,
+    o: Options,
+    opened: frozenset[int] = frozenset(),
+) -> tuple[Candidate | None, bool]:
+    """One attribute's best admissible split as its observer is now, and any doubt about it."""
+    every = proposals(leaf, i, token, classes, o, opened)
+    options = [p for p in every if crit.is_admissible(p.branches, o.min_branch_fraction)]
+    best = max(options, key=lambda p: p.gain, default=None)
+    needed = -math.inf if best is None else best.gain - DOUBT
+    doubtful = any(p.gain >= needed and near_the_edge(p, o) for p in every)
+    if best is not None:
+        rivals = [p.gain for p in options if not same_counts(p, best)]
+        best = replace(best, rival=max(rivals, default=-math.inf))
+    observer = leaf.observers[i]
+    if isinstance(observer, Nominal) and o.nominal_split == "subset":
+        shares = [share for share, _ in observer.shares()]
+        doubtful |= any(0.0 < b - a < DOUBT for a, b in pairwise(shares))
+    return best, doubtful
+
+
+def proposals(
+    leaf: Leaf,
+    i: int,
+    token: int,
+    classes: int,
+    o: Options,
+    opened: frozenset[int] = frozenset(),
+) -> list[Candidate]:
     """Every split of one attribute, in order of threshold or value."""
-    raw: list[tuple[str, float | None, tuple[int, ...], tuple[dict[int, float], ...]]]
+    observer = leaf.observers[i]
+    if isinstance(observer, Tokens):
+        return [measured(leaf, SPARSE, i, token, None, (), o)]
+    if isinstance(observer, Nominal):
+        kind, tests = nominal_tests(observer, classes, o)
+        return [measured(leaf, kind, i, -1, None, values, o) for values in tests]
+    if isinstance(observer, Numeric):
+        cuts = observer.cuts(o.split_points)
+    elif isinstance(observer, IntervalHistogram):
+        cuts = observer.cuts(opened)
+    else:
+        cuts = observer.cuts()
+    known, summed = observer.known(), not isinstance(observer, Numeric)
+    return [
+        Candidate(NUMERIC, i, -1, t, (), sides, leaf.gain(known, sides, o), summed=summed)
+        for t, sides in cuts
+    ]
+
+
+def nominal_tests(observer: Nominal, classes: int, o: Options) -> tuple[str, list[tuple[int, ...]]]:
+    """Kind of a nominal feature's tests, and the values of each."""
+    values = tuple(sorted(observer.table))
+    if o.nominal_split == "multiway":
+        return "multiway", [values]
+    if o.nominal_split == "subset" and classes <= 2:
+        return "subset", observer.prefixes()
+    return "equal", [(v,) for v in values]
+
+
+def measured(
+    leaf: Leaf,
+    kind: str,
+    i: int,
+    token: int,
+    threshold: float | None,
+    values: tuple[int, ...],
+    o: Options,
+) -> Candidate:
+    """One test on the leaf's statistics as they are, admissible or not."""
+    observer = leaf.observers[i]
+    branches: tuple[dict[int, float], ...]
     if isinstance(observer, Tokens):
         known: crit.Weights = leaf.seen
-        raw = [(SPARSE, None, (token,), observer.presence(token, leaf.seen))]
-    elif isinstance(observer, Numeric):
-        known = observer.known()
-        raw = [(NUMERIC, t, (), parts) for t, parts in observer.splits(o.split_points)]
-    elif o.nominal_split == "multiway":
-        known = observer.known()
-        values, branches = observer.multiway()
-        raw = [("multiway", None, values, branches)]
+        values, branches = (token,), observer.presence(token, leaf.seen)
+    elif not isinstance(observer, Nominal):
+        assert threshold is not None
+        known, branches = observer.known(), observer.sides(threshold)
     else:
         known = observer.known()
-        raw = [("equal", None, (v,), observer.against_rest(v)) for v in sorted(observer.table)]
-    if o.new_leaf == "inherit":
-        before, scale = leaf.votes(), 1.0
-    else:
-        before, scale = dict(known), crit.total(known) / leaf.n
-    return [
-        Candidate(
-            kind, i, token, threshold, values, tuple(branches),
-            crit.gain(before, branches, criterion=o.criterion, scale=scale),
-        )
-        for kind, threshold, values, branches in raw
-    ]  # fmt: skip
+        if kind == "multiway":
+            values, branches = observer.multiway()
+        elif kind == "equal":
+            branches = observer.against_rest(values[0])
+        else:
+            branches = observer.inside(values)
+    gain = leaf.gain(known, branches, o)
+    return Candidate(kind, i, token, threshold, values, branches, gain)
 
 
 def near_the_edge(candidate: Candidate, o: Options) -> bool:
@@ -186,45 +358,125 @@ def near_the_edge(candidate: Candidate, o: Options) -> bool:
 def same_counts(a: Candidate, b: Candidate) -> bool:
     """Equal gains are equal to the last digit: the same branches, or the same ones swapped.
 
-    Swapped branches are compared in quarters only, where sums are exact in any order.
+    Swapped branches and sums of weights are compared in quarters only, where sums are exact in
+    any order.
     """
     if a.feature == b.feature and a.branches == b.branches:
-        return True
+        return not a.summed or is_exact(a)
 
     def table(candidate: Candidate) -> list[list[tuple[int, float]]]:
         return sorted(sorted(branch.items()) for branch in candidate.branches)
 
-    exact = all((4.0 * w).is_integer() for branch in a.branches for w in branch.values())
-    return exact and table(a) == table(b)
+    return table(a) == table(b) and is_exact(a)
 
 
-def judge(leaf: Leaf, classes: int, o: Options) -> Verdict:
-    """Rank all candidates and the null split, and apply the test."""
-    ranked, evaluations, doubtful = candidates(leaf, o)
-    null = 0.0 if o.null_merit == "zero" else -math.inf
-    value_range = crit.gain_range(classes, criterion=o.criterion, gini_range=o.gini_range)
-    bound = crit.hoeffding(value_range, o.delta, bound_weight(leaf, o))
-    best = ranked[0] if ranked and ranked[0].gain >= null else None
-    if best is None:
-        merit, second = null, ranked[0].gain if ranked else -math.inf
-        doubtful = doubtful or (bool(ranked) and null - ranked[0].gain < DOUBT)
-        return Verdict("none", None, merit, second, bound, ranked, evaluations, doubtful)
-    second = max(null, ranked[1].gain if len(ranked) > 1 else -math.inf)
-    lead = best.gain - second
-    if best.gain <= o.min_merit:
+def is_exact(candidate: Candidate) -> bool:
+    """All weights are quarters."""
+    return all((4.0 * w).is_integer() for branch in candidate.branches for w in branch.values())
+
+
+def judge(leaf: Leaf, classes: int, o: Options, *, settle: bool = True) -> Verdict:
+    """Rank all candidates and the null split, and test the best against the second best."""
+    evaluated = candidates(leaf, classes, o, settle=settle)
+    return decided(leaf, classes, o, evaluated, only_null=False)
+
+
+def judge_against_null(leaf: Leaf, classes: int, o: Options, *, settle: bool = True) -> Verdict:
+    """The anytime policies' test of a leaf: the best candidate against the null split."""
+    evaluated = candidates(leaf, classes, o, settle=settle)
+    return decided(leaf, classes, o, evaluated, only_null=True)
+
+
+def decided(
+    leaf: Leaf,
+    classes: int,
+    o: Options,
+    evaluated: tuple[list[Candidate], int, bool],
+    *,
+    only_null: bool,
+) -> Verdict:
+    """The verdict about an evaluation."""
+    ranked, evaluations, doubtful = evaluated
+    best, second = two_best(ranked, o, only_null=only_null)
+    merit, second_merit = merit_of(best, o), merit_of(second, o)
+    if best is None and second is None:
+        second_merit = -math.inf
+    duel = duel_of(leaf, best, second, merit - second_merit, classes, o)
+    if best is None or merit <= o.min_merit:
         kind = "none"
-    elif lead > bound:
-        kind = "bound"
     else:
-        kind = "tie" if bound < o.tau else "none"
-    doubtful = doubtful or (
-        DOUBT / 1000.0 < abs(best.gain) < o.min_merit + DOUBT
-        or abs(lead - bound) < DOUBT
-        or abs(bound - o.tau) < DOUBT
-        or (len(ranked) > 1 and lead < DOUBT and not same_counts(best, ranked[1]))
-        or best.gain - best.rival < DOUBT
+        kind = "bound" if o.policy == "anytime_eager" and only_null else duel.kind(o.tau)
+    places = 1 if only_null or o.split_test == "hoeffding" else 2
+    doubtful = doubtful or is_doubtful(ranked, places, duel, o)
+    return Verdict(
+        kind, best, merit, second_merit, duel.radius, ranked, evaluations, doubtful,
+        second, duel.spread, duel.bias,
+    )  # fmt: skip
+
+
+def null_merit(o: Options) -> float:
+    """Gain of the null split."""
+    return 0.0 if o.null_merit == "zero" else -math.inf
+
+
+def merit_of(candidate: Candidate | None, o: Options) -> float:
+    """Gain of a candidate; None is the null split."""
+    return null_merit(o) if candidate is None else candidate.gain
+
+
+def two_best(
+    ranked: list[Candidate], o: Options, *, only_null: bool
+) -> tuple[Candidate | None, Candidate | None]:
+    """First and second place with the null split (None) behind candidates of equal gain."""
+    able = [candidate for candidate in ranked if candidate.gain >= null_merit(o)]
+    if not able:
+        return None, ranked[0] if ranked else None
+    return able[0], able[1] if len(able) > 1 and not only_null else None
+
+
+def duel_of(
+    leaf: Leaf,
+    best: Candidate | None,
+    second: Candidate | None,
+    lead: float,
+    classes: int,
+    o: Options,
+) -> normal.Duel:
+    """The split test between two candidates; None is the null split."""
+    n, radius = bound_weight(leaf, o), leaf.hoeffding(classes, o)
+    if o.split_test == "hoeffding":
+        return normal.Duel(o.split_test, lead, n, radius)
+    a, b = (None if split is None else split.branches for split in (best, second))
+    sigmas = [normal.sigma(branches, leaf.n, o.criterion) for branches in (a, b)]
+    spread = normal.quantile(o.delta) * normal.joint_spread(sigmas[0], sigmas[1], o.covariance)
+    bias = normal.bias(a, n, o.criterion) - normal.bias(b, n, o.criterion)
+    return normal.Duel(o.split_test, lead, n, radius, spread, bias)
+
+
+def is_doubtful(ranked: list[Candidate], places: int, duel: normal.Duel, o: Options) -> bool:
+    """Rounding could change the verdict, which depends on who holds the first places."""
+    if not ranked:
+        return False
+    null, top = null_merit(o), ranked[0].gain
+    if top < null:
+        return null - top < DOUBT
+    return (
+        DOUBT / 1000.0 < abs(top) < o.min_merit + DOUBT
+        or duel.is_doubtful(o.tau)
+        or any(is_close(ranked, place) for place in range(places))
+        or any(abs(candidate.gain - null) < DOUBT for candidate in ranked[1:places])
     )
-    return Verdict(kind, best, best.gain, second, bound, ranked, evaluations, doubtful)
+
+
+def is_close(ranked: list[Candidate], place: int) -> bool:
+    """Rounding could give a place to another attribute, or to another cut of the same one."""
+    if place >= len(ranked):
+        return False
+    holder = ranked[place]
+    behind = ranked[place + 1 : place + 2]
+    return holder.gain - holder.rival < DOUBT or any(
+        holder.gain - other.gain < DOUBT and not same_counts(holder, other) for other in behind
+    )
 
 
 def bound_weight(leaf: Leaf, o: Options) -> float:
@@ -249,8 +501,9 @@ def naive_bayes(leaf: Leaf, x: Row) -> dict[int, float]:
                 logs[k] += observer.log_likelihood(tokens_of(value), k, n_k)
             elif isinstance(observer, Nominal):
                 logs[k] += observer.log_likelihood(value, k) if isinstance(value, int) else 0.0
-            else:
-                logs[k] += observer.log_likelihood(value, k) if isinstance(value, float) else 0.0
+            elif isinstance(value, float):
+                table = observer if isinstance(observer, Numeric) else leaf.bins.get(i)
+                logs[k] += 0.0 if table is None else table.log_likelihood(value, k)
     top = max(logs.values())
     return crit.normalised({k: math.exp(value - top) for k, value in logs.items()})
 

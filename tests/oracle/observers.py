@@ -1,15 +1,18 @@
 """What one leaf remembers of one feature, and which split it proposes.
 
-numeric: a Gaussian per class; nominal: a table value -> class; sparse: a table token -> class.
+numeric: a Gaussian per class, or a table value -> class, or the events themselves, or the
+intervals of `intervals.py`; nominal: a table value -> class; sparse: a table token -> class.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tests.oracle import criterion as crit
 from tests.oracle.criterion import Weights
+from tests.oracle.intervals import BINS, Bins, Cut, IntervalHistogram, cuts_between
 
 FLOOR_OF_SPREAD = 1e-9
 
@@ -26,6 +29,7 @@ class Candidate:
     branches: tuple[dict[int, float], ...]
     gain: float
     rival: float = -math.inf  # the best gain of this attribute's other cut points
+    summed: bool = False  # the branches are sums of observed weights, not estimates
 
     def place(self) -> tuple[float, int, int]:
         """Sort key: higher gain, then lower attribute."""
@@ -86,17 +90,21 @@ class Numeric:
         bells = self.bells.values()
         return min(bell.low for bell in bells), max(bell.high for bell in bells)
 
-    def splits(self, points: int) -> list[tuple[float, tuple[dict[int, float], ...]]]:
-        """(threshold, branches) of every cut point strictly inside the extremes."""
+    def entries(self) -> int:
+        """Values kept."""
+        return 0
+
+    def sides(self, t: float) -> tuple[dict[int, float], dict[int, float]]:
+        """Estimated class weights of x <= t and of the rest."""
+        left = {k: bell.at_most(t) for k, bell in self.bells.items()}
+        return left, crit.without(self.known(), left)
+
+    def cuts(self, points: int) -> list[Cut]:
+        """Every cut point of a grid strictly inside the extremes."""
         low, high = self.extremes()
         step = (high - low) / (points + 1)
-        found: list[tuple[float, tuple[dict[int, float], ...]]] = []
-        for b in range(1, points + 1):
-            t = low + step * b
-            if low < t < high:
-                left = {k: bell.at_most(t) for k, bell in self.bells.items()}
-                found.append((t, (left, crit.without(self.known(), left))))
-        return found
+        thresholds = [low + step * b for b in range(1, points + 1)]
+        return [(t, self.sides(t)) for t in thresholds if low < t < high]
 
     def log_likelihood(self, x: float, k: int) -> float:
         """Log density of x in class k; uniform for a class without a value here."""
@@ -107,6 +115,89 @@ class Numeric:
         s = max(bell.spread(), 1e-3 * (high - low) / math.sqrt(12.0), FLOOR_OF_SPREAD)
         z = (x - bell.mean) / s
         return -0.5 * z * z - math.log(s) - 0.5 * math.log(2.0 * math.pi)
+
+
+@dataclass
+class Ordered:
+    """Table of value -> class weights; every value but the last is a cut."""
+
+    table: dict[float, dict[int, float]] = field(default_factory=dict)
+
+    def add(self, x: float, y: int, w: float) -> None:
+        """One known value."""
+        row = self.table.setdefault(x, {})
+        row[y] = row.get(y, 0.0) + w
+
+    def known(self) -> dict[int, float]:
+        """Class weights of the events that had a value."""
+        return crit.merged(self.table[v] for v in sorted(self.table))
+
+    def entries(self) -> int:
+        """Values kept."""
+        return len(self.table)
+
+    def cuts(self) -> list[Cut]:
+        """All cuts in ascending order."""
+        return cuts_between(self.table, {}, {})[:-1]
+
+    def sides(self, t: float) -> tuple[dict[int, float], dict[int, float]]:
+        """Class weights of x <= t and of the rest."""
+        left = crit.merged(self.table[v] for v in sorted(self.table) if v <= t)
+        return left, crit.merged(self.table[v] for v in sorted(self.table) if v > t)
+
+    def bins(self) -> Bins:
+        """At most ten equally wide bins between the extremes."""
+        low, high, number = min(self.table), max(self.table), min(BINS, len(self.table))
+        width = (high - low) / number
+
+        def place(x: float) -> int:
+            if number == 1 or not (x - low) / width > 1.0:
+                return 1
+            return number if (x - low) / width >= number else math.ceil((x - low) / width)
+
+        counts = {
+            q: crit.merged(self.table[v] for v in sorted(self.table) if place(v) == q)
+            for q in range(1, number + 1)
+        }
+        return Bins(number, place, counts)
+
+
+@dataclass
+class Sample:
+    """The events themselves; they are sorted when somebody asks."""
+
+    events: list[tuple[float, int, float]] = field(default_factory=list)
+
+    def add(self, x: float, y: int, w: float) -> None:
+        """One known value."""
+        self.events.append((x, y, w))
+
+    def ordered(self) -> Ordered:
+        """The same as a table."""
+        table = Ordered()
+        for x, y, w in self.events:
+            table.add(x, y, w)
+        return table
+
+    def known(self) -> dict[int, float]:
+        """Class weights of the events that had a value."""
+        return self.ordered().known()
+
+    def entries(self) -> int:
+        """Values kept."""
+        return len(self.events)
+
+    def cuts(self) -> list[Cut]:
+        """All cuts in ascending order."""
+        return self.ordered().cuts()
+
+    def sides(self, t: float) -> tuple[dict[int, float], dict[int, float]]:
+        """Class weights of x <= t and of the rest."""
+        return self.ordered().sides(t)
+
+    def bins(self) -> Bins:
+        """At most ten equally wide bins between the extremes."""
+        return self.ordered().bins()
 
 
 @dataclass
@@ -134,6 +225,21 @@ class Nominal:
         known = self.known()
         equal = {k: self.table[v].get(k, 0.0) for k in known}
         return equal, crit.without(known, equal)
+
+    def inside(self, values: Iterable[int]) -> tuple[dict[int, float], dict[int, float]]:
+        """Branches of the test whether x is one of the values."""
+        chosen = set(values)
+        within = crit.merged(self.table[v] for v in sorted(self.table) if v in chosen)
+        return within, crit.merged(self.table[v] for v in sorted(self.table) if v not in chosen)
+
+    def shares(self) -> list[tuple[float, int]]:
+        """(share of class 1, value) of every value, in ascending order."""
+        return sorted((row.get(1, 0.0) / crit.total(row), v) for v, row in self.table.items())
+
+    def prefixes(self) -> list[tuple[int, ...]]:
+        """The values poorest in class 1: one of them, two of them, ... all but one."""
+        order = [v for _, v in self.shares()]
+        return [tuple(sorted(order[:size])) for size in range(1, len(order))]
 
     def log_likelihood(self, v: int, k: int) -> float:
         """Laplace-smoothed share of value v in class k."""
@@ -166,4 +272,12 @@ class Tokens:
         return out
 
 
-Observer = Numeric | Nominal | Tokens
+Exact = Ordered | Sample | IntervalHistogram
+Observer = Numeric | Exact | Nominal | Tokens
+
+
+def fresh_numeric(kind: str) -> Numeric | Ordered | Sample:
+    """An empty observer; intervals begin as a table."""
+    if kind == "gaussian":
+        return Numeric()
+    return Sample() if kind == "sample" else Ordered()

@@ -1,4 +1,4 @@
-"""VFDT with periodic attempts, event by event, over dictionaries.
+"""VFDT event by event, over dictionaries: one tree for every timing of split attempts.
 
 Domingos and Hulten 2000 as the learner's documentation refines it.  Rows are dictionaries
 feature index -> value (float, value code, frozenset of token codes); an absent key is missing.
@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass, field
 
 from tests.oracle import criterion as crit
+from tests.oracle.imac import Followed, room_for_candidates
+from tests.oracle.intervals import prune_after_failure
 from tests.oracle.leaf import (
     DOUBT,
     NOMINAL,
@@ -25,6 +27,7 @@ from tests.oracle.leaf import (
     uses_naive_bayes,
 )
 from tests.oracle.observers import Candidate
+from tests.oracle.timing import Wait, first_wait, wait_after_failure
 
 __all__ = ["NOMINAL", "NUMERIC", "SPARSE", "Leaf", "Options", "OracleTree", "Row", "Split"]
 
@@ -84,38 +87,41 @@ class OracleTree:
     def __post_init__(self) -> None:
         self.nodes: dict[int, Leaf | Split] = {0: Leaf(0, 0, None, {}, frozenset())}
         self.routed: dict[int, float] = {0: 0.0}
+        self.next_id = 1
+        self.waits: dict[int, Wait] = {}
+        self.followed: dict[int, Followed] = {}
         self.splits: list[SplitEvent] = []
         self.known_classes = self.declared_classes
         self.values_met: dict[int, int] = {}
         self.tokens_met = 0
         self.doubtful_now = False
+        self.doubtful_ever = False
         self.events = 0
         self.weight = 0.0
         self.attempts = self.no_split = self.pure_checks = 0
         self.attribute_evaluations = self.audited_splits = 0
+        self.candidate_checks = self.reevaluations = 0
+        self.splits_replaced = self.thresholds_moved = self.subtrees_collapsed = 0
         self.deactivated = self.reactivated = self.memory_checks = 0
 
     # learning -----------------------------------------------------------------------------
 
     def learn(self, x: Row, y: int, w: float = 1.0) -> None:
         """One labelled event."""
+        self._begin(x, y, w)
+        node = self.nodes[0]
+        while isinstance(node, Split):
+            node = self._step(node, x, w)
+        self._learn_at(node, x, y, w)
+        self._end()
+
+    def _begin(self, x: Row, y: int, w: float) -> None:
+        """Count the event for the tree as a whole."""
         self.doubtful_now = False
-        leaf = self._route_to_learn(x, w)
-        self._score_predictors(leaf, x, y, w)
-        leaf.add(x, y, w, self.kinds)
         self.events += 1
         self.weight += w
+        self.routed[0] += w
         self.known_classes = max(self.known_classes, y + 1)
-        self._meet_values(x)
-        if leaf.active:
-            self._audit(leaf)
-            if leaf.n - leaf.n_last >= self.options.n_min:
-                self._check(leaf)
-        o = self.options
-        if o.max_memory_bytes and self.events % o.memory_check_every == 0:
-            self._bound_memory()
-
-    def _meet_values(self, x: Row) -> None:
         for i, kind in enumerate(self.kinds):
             value = x.get(i)
             if kind == SPARSE:
@@ -123,22 +129,49 @@ class OracleTree:
             elif kind == NOMINAL and isinstance(value, int):
                 self.values_met[i] = max(self.values_met.get(i, 0), value + 1)
 
-    def _route_to_learn(self, x: Row, w: float) -> Leaf:
-        node = self.nodes[0]
-        self.routed[0] += w
-        while isinstance(node, Split):
-            key = self._branch(node, x)
-            value = x.get(node.feature)
-            if key == OTHER and self.options.unseen == "grow" and isinstance(value, int):
-                key = value
-            if key not in node.children:
-                child = len(self.nodes)
-                self.nodes[child] = Leaf(child, node.depth + 1, node.id, {}, node.removed)
-                self.routed[child] = 0.0
-                node.children[key] = child
-            self.routed[node.children[key]] += w
-            node = self.nodes[node.children[key]]
-        return node
+    def _end(self) -> None:
+        o = self.options
+        if o.max_memory_bytes and self.events % o.memory_check_every == 0:
+            self._bound_memory()
+
+    def _doubt(self, doubtful: bool, *, lasting: bool = False) -> None:
+        """Rounding may have decided; a lasting doubt may show much later."""
+        self.doubtful_now |= doubtful
+        self.doubtful_ever |= doubtful and lasting
+
+    def _learn_at(self, leaf: Leaf, x: Row, y: int, w: float) -> None:
+        """The event has reached its leaf."""
+        self._score_predictors(leaf, x, y, w)
+        self._observe(leaf, x, y, w)
+        if leaf.active:
+            self._audit(leaf)
+            self._consider(leaf)
+
+    def _observe(self, leaf: Leaf, x: Row, y: int, w: float) -> None:
+        """Count the event in the statistics of a node and of its candidates."""
+        leaf.add(x, y, w, self.kinds, self.options)
+        if leaf.id in self.followed:
+            self.followed[leaf.id].count(x, y, w)
+
+    def _step(self, node: Split, x: Row, w: float) -> Leaf | Split:
+        """The child that learns x; a branch for missing or unseen values is made on first use."""
+        key = self._branch(node, x)
+        value = x.get(node.feature)
+        if key == OTHER and self.options.unseen == "grow" and isinstance(value, int):
+            key = value
+        if key not in node.children:
+            node.children[key] = self._new_leaf(node, {}, 0.0)
+        child = node.children[key]
+        self.routed[child] += w
+        return self.nodes[child]
+
+    def _new_leaf(self, parent: Split, prior: dict[int, float], routed: float) -> int:
+        """Id of a new leaf; ids are never used again."""
+        child = self.next_id
+        self.next_id += 1
+        self.nodes[child] = Leaf(child, parent.depth + 1, parent.id, prior, parent.removed)
+        self.routed[child] = routed
+        return child
 
     def _branch(self, node: Split, x: Row) -> int:
         """Key of the branch that x takes; it may not exist yet at a multiway split."""
@@ -150,11 +183,13 @@ class OracleTree:
                 assert node.threshold is not None
                 return int(value > node.threshold)
             left, right = (self.routed[node.children[b]] for b in (0, 1))
-            if left != right and abs(left - right) < DOUBT * (left + right):
-                self.doubtful_now = True
+            close = left != right and abs(left - right) < DOUBT * (left + right)
+            self._doubt(close, lasting=True)
             return int(right > left)
         if node.kind == "equal":
             return int(value is None or value != node.values[0])
+        if node.kind == "subset":
+            return int(value not in node.values)
         return value if isinstance(value, int) and value in node.children else OTHER
 
     def _score_predictors(self, leaf: Leaf, x: Row, y: int, w: float) -> None:
@@ -162,28 +197,109 @@ class OracleTree:
             return
         if crit.majority(leaf.votes()) == y:
             leaf.mc_ok += w
-        if crit.majority(naive_bayes(leaf, x)) == y:
+        posterior = naive_bayes(leaf, x)
+        first, second = [*sorted(posterior.values(), reverse=True), 0.0][:2]
+        self._doubt(first - second < DOUBT, lasting=True)
+        if crit.majority(posterior) == y:
             leaf.nb_ok += w
 
     def _classes(self) -> int:
         return max(2, self.known_classes)
 
+    # timing -------------------------------------------------------------------------------
+
+    def _consider(self, leaf: Leaf) -> None:
+        """Attempt to split if the timing says so."""
+        if self.options.timing != "imac":
+            if self._is_due(leaf):
+                self._check(leaf)
+        elif not leaf.is_pure(self.options):
+            asks = self._is_triggered if leaf.id in self.followed else self._is_due
+            if asks(leaf):
+                self._attempt(leaf)
+
+    def _is_due(self, leaf: Leaf) -> bool:
+        wait = self.waits.get(leaf.id, first_wait(self.options))
+        passed = leaf.n - leaf.n_last
+        self._doubt(wait.is_doubtful_at(passed), lasting=True)
+        return wait.is_over(passed)
+
+    def _is_triggered(self, leaf: Leaf) -> bool:
+        """The candidates ask for an attempt, at once or after a check of the candidates."""
+        followed = self.followed[leaf.id]
+        triggered = followed.is_triggered(self._classes())
+        if not triggered and followed.is_check_due():
+            self.candidate_checks += 1
+            self.attribute_evaluations += followed.check(self._classes())
+            triggered = followed.is_triggered(self._classes())
+        self._doubt(followed.doubtful, lasting=True)
+        return triggered and leaf.n - leaf.n_last >= self.options.min_attempt_gap
+
     def _check(self, leaf: Leaf) -> None:
-        leaf.n_last = leaf.n
-        counted = leaf.counted(self.options)
-        self.doubtful_now |= leaf.doubtful or any(0.0 < v < DOUBT for v in counted.values())
         if leaf.is_pure(self.options):
+            leaf.n_last = leaf.n
             self.pure_checks += 1
-            return
-        verdict = judge(leaf, self._classes(), self.options)
+            self.waits[leaf.id] = Wait(self.options.n_min)
+            self._doubt_purity(leaf)
+        else:
+            self._attempt(leaf)
+
+    def _doubt_purity(self, leaf: Leaf) -> None:
+        weights = leaf.counted(self.options).values()
+        self._doubt(leaf.doubtful or any(0.0 < weight < DOUBT for weight in weights))
+
+    # splitting ----------------------------------------------------------------------------
+
+    def _judge(self, leaf: Leaf, *, settle: bool = True) -> Verdict:
+        return judge(leaf, self._classes(), self.options, settle=settle)
+
+    def _attempt(self, leaf: Leaf) -> None:
+        """Evaluate all attributes and split if the test passes."""
+        leaf.n_last = leaf.n
+        self._doubt_purity(leaf)
+        verdict = self._judge(leaf)
         self.attempts += 1
         self.attribute_evaluations += verdict.evaluations
-        self.doubtful_now |= verdict.doubtful
+        self._doubt(verdict.doubtful, lasting=self._keeps_doubts())
         if verdict.kind == "none":
-            self.no_split += 1
-            self._remove_poor(leaf, verdict)
+            self._refuse(leaf, verdict)
         else:
-            self._split(leaf, verdict)
+            self._accept(leaf, verdict)
+
+    def _keeps_doubts(self) -> bool:
+        """Which attribute an attempt found best decides about later attempts."""
+        o = self.options
+        return o.timing in ("osm", "imac") or (o.timing == "cgd" and o.split_test != "hoeffding")
+
+    def _refuse(self, leaf: Leaf, verdict: Verdict) -> None:
+        """A failed attempt: what is dropped, and when the next one is due."""
+        self.no_split += 1
+        self._remove_poor(leaf, verdict)
+        if self.options.numeric_observer == "intervals":
+            prune_after_failure(leaf, verdict, self._classes(), self.options)
+        if self.options.timing == "imac":
+            self._follow(leaf, verdict)
+        else:
+            wait = wait_after_failure(verdict, leaf, self._classes(), self.options)
+            self._doubt(wait.doubtful, lasting=True)
+            self.waits[leaf.id] = wait
+
+    def _follow(self, leaf: Leaf, verdict: Verdict) -> None:
+        """Choose candidates; without any, wait as long as for a check of candidates."""
+        followed = self._new_followed(leaf)
+        followed.start(verdict, self._room())
+        self._doubt(followed.doubtful, lasting=True)
+        self.followed.pop(leaf.id, None)
+        if followed.candidates:
+            self.followed[leaf.id] = followed
+        else:
+            self.waits[leaf.id] = Wait(self.options.mu)
+
+    def _new_followed(self, leaf: Leaf) -> Followed:
+        return Followed(leaf, self.options)
+
+    def _room(self) -> int:
+        return room_for_candidates(self.kinds, self.tokens_met, self.options)
 
     def _remove_poor(self, leaf: Leaf, verdict: Verdict) -> None:
         """Bar attributes too far behind; one without an admissible split has no gain and stays."""
@@ -195,16 +311,38 @@ class OracleTree:
             if behind > 0.0:
                 leaf.poor.add((candidate.feature, candidate.token))
 
-    def _split(self, leaf: Leaf, verdict: Verdict) -> None:
+    def _accept(self, leaf: Leaf, verdict: Verdict) -> None:
+        """A passed attempt."""
         best = verdict.best
         assert best is not None
+        self._record(
+            leaf, verdict.kind, best.feature, verdict.merit, verdict.second_merit, verdict.bound,
+            self._delay(leaf),
+        )  # fmt: skip
+        self._forget_timing(leaf.id)
+        self._install(leaf, best)
+
+    def _record(
+        self,
+        leaf: Leaf,
+        kind: str,
+        feature: int,
+        merit: float,
+        second_merit: float,
+        bound: float,
+        delay: float,
+    ) -> None:
+        """One structural change at the node of these statistics."""
         self.splits.append(
             SplitEvent(
-                self.events, leaf.id, leaf.depth, verdict.kind, best.feature, leaf.n,
-                verdict.merit, verdict.second_merit, verdict.bound, self._delay(leaf),
+                self.events, leaf.id, leaf.depth, kind, feature, leaf.n,
+                merit, second_merit, bound, delay,
             )
         )  # fmt: skip
-        self.audited_splits += self.splits[-1].delay >= 0.0
+        self.audited_splits += delay >= 0.0
+
+    def _install(self, leaf: Leaf, best: Candidate) -> Split:
+        """Put a split with new leaves in the place of the leaf."""
         removed = leaf.removed | {best.feature} if best.kind == "multiway" else leaf.removed
         node = Split(
             leaf.id, leaf.depth, leaf.parent, best.kind, best.feature, best.token,
@@ -212,11 +350,13 @@ class OracleTree:
         )  # fmt: skip
         self.nodes[leaf.id] = node
         for key, branch in zip(branch_keys(best), best.branches, strict=True):
-            child = len(self.nodes)
             prior = {} if self.options.new_leaf == "empty" else dict(branch)
-            self.nodes[child] = Leaf(child, leaf.depth + 1, leaf.id, prior, removed)
-            self.routed[child] = crit.total(branch)
-            node.children[key] = child
+            node.children[key] = self._new_leaf(node, prior, crit.total(branch))
+        return node
+
+    def _forget_timing(self, node: int) -> None:
+        self.waits.pop(node, None)
+        self.followed.pop(node, None)
 
     # audit --------------------------------------------------------------------------------
 
@@ -229,7 +369,7 @@ class OracleTree:
         if leaf.audit_passed is not None or leaf.count % step or not self.is_audited(leaf):
             return
         if not leaf.is_pure(self.options):
-            verdict = judge(leaf, self._classes(), self.options)
+            verdict = self._judge(leaf, settle=False)
             if verdict.kind != "none":
                 leaf.audit_passed = leaf.n
 
@@ -254,13 +394,19 @@ class OracleTree:
     def model_bytes(self) -> int:
         """The byte model of the memory bound."""
         node, leaf = self._bytes_per_node_and_leaf()
-        return node * len(self.nodes) + leaf * sum(x.active for x in self.leaves())
+        learning = sum(x.active for x in self.leaves()) + self._inner_statistics()
+        return node * len(self.nodes) + leaf * learning
+
+    def _inner_statistics(self) -> int:
+        """Inner nodes that keep the statistics of a leaf."""
+        return 0
 
     def _bound_memory(self) -> None:
         self.memory_checks += 1
         node_bytes, leaf_bytes = self._bytes_per_node_and_leaf()
         room = self.options.max_memory_bytes - node_bytes * len(self.nodes)
-        fits = max(1, math.floor(room / leaf_bytes)) if leaf_bytes else len(self.nodes)
+        fits = math.floor(room / leaf_bytes) if leaf_bytes else len(self.nodes)
+        fits = max(1, fits - self._inner_statistics())
         ranked = sorted(
             self.leaves(), key=lambda x: (-(x.n - max(x.seen.values(), default=0.0)), x.id)
         )
@@ -272,6 +418,7 @@ class OracleTree:
 
     def _deactivate(self, leaf: Leaf) -> None:
         self.deactivated += 1
+        self._forget_timing(leaf.id)
         leaf.active = False
         leaf.observers.clear()
         leaf.missing.clear()
@@ -304,14 +451,16 @@ class OracleTree:
 
     def effective_votes(self, node: Leaf | Split) -> dict[int, float]:
         """Votes of the node, or of the nearest ancestor that has any."""
-        votes = node.votes() if isinstance(node, Leaf) else node.votes
+        votes = self._own_votes(node)
         while crit.total(votes) <= 0.0 and node.parent is not None:
             if self.options.new_leaf == "empty":
                 break
-            above = self.nodes[node.parent]
-            assert isinstance(above, Split)
-            node, votes = above, above.votes
+            node = self.nodes[node.parent]
+            votes = self._own_votes(node)
         return votes
+
+    def _own_votes(self, node: Leaf | Split) -> dict[int, float]:
+        return node.votes() if isinstance(node, Leaf) else node.votes
 
     def probabilities(self, x: Row) -> list[float]:
         """One number per known class; uniform when the tree is empty."""

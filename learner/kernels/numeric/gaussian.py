@@ -36,31 +36,6 @@ _FAR = 1e9
 _STEP = 1e300
 
 
-@inner
-def observe_with_gaps(
-    tree: Tree, slot: int, k: int, weight: float, class_weight: float, x: Floats, row: int
-) -> None:
-    """Weighted Welford update of one event, where values are or were missing (NaN).
-
-    ``class_weight`` is the weight of class k at the leaf, this event included; what of it was
-    missing in a column is kept in that column.
-    """
-    m = tree.moments
-    for j in range(x.shape[1]):
-        value = x[row, j]
-        if value != value:
-            m[slot, k, MISSING, j] += weight
-            tree.slot[slot].gaps = 1
-            continue
-        known = class_weight - m[slot, k, MISSING, j]
-        delta = value - m[slot, k, MEAN, j]
-        mean = m[slot, k, MEAN, j] + delta * (weight / known)
-        m[slot, k, MEAN, j] = mean
-        m[slot, k, M2, j] += weight * delta * (value - mean)
-        m[slot, k, LOW, j] = min(m[slot, k, LOW, j], value)
-        m[slot, k, HIGH, j] = max(m[slot, k, HIGH, j], value)
-
-
 @inlined
 def _share_below(z: float) -> float:
     """Phi(z), and exactly nothing or all far out."""
@@ -85,110 +60,140 @@ def weight_below(moments: Floats, slot: int, k: int, j: int, known: float, cut: 
 
 @inner
 def gaussian_merits(
-    tree: Tree, slot: int, seen: Floats, before: float, rules: Rules, scratch: Scratch
+    tree: Tree,
+    slot: int,
+    seen: Floats,
+    before: float,
+    rules: Rules,
+    scratch: Scratch,
+    first: int,
+    end: int,
 ) -> None:
-    """Best cut of every numeric column, and its impurity before minus after, times the weight.
+    """Best cut of the numeric columns first..end-1, and impurity before minus after, times weight.
 
     Candidates: split_points cuts, evenly between the lowest and the highest value seen. ``before``
     is the leaf's impurity times n; where values are missing, the known part counts.
-    Writes scratch.numeric_merit (-inf: no admissible cut), numeric_cut and the known weights.
+    Writes MERIT (-inf: no admissible cut), CUT, KNOWN and BEFORE of scratch.numeric.
     """
-    points = rules.split_points
-    columns = tree.moments.shape[3]
-    known, start = scratch.numeric[KNOWN], scratch.numeric[BEFORE]
+    points, width = rules.split_points, end - first
+    known, start = scratch.numeric[KNOWN, first:end], scratch.numeric[BEFORE, first:end]
     merit, left = scratch.points[1], scratch.points[2]
     cells_left, cells_right = scratch.points[4], scratch.points[5]
-    _prepare(tree, slot, seen, before, rules, scratch)
-    _lay_out_cuts(points, columns, scratch)
+    criterion, fraction = rules.criterion, rules.min_branch_fraction
+    known_part(tree, slot, seen, before, criterion, scratch, first, end)
+    _find_range(tree.moments, slot, seen, scratch, first, end)
+    _lay_out_cuts(points, scratch, first, end)
     for k in range(len(seen)):
         if seen[k] > 0.0:
-            _standardise_cuts(tree.moments, slot, k, seen[k], points, scratch)
-            _add_class(points * columns, rules.criterion == INFO_GAIN, scratch)
+            _standardise_cuts(tree.moments, slot, k, seen[k], points, scratch, first, end)
+            _add_class(points * width, criterion == INFO_GAIN, scratch)
     for b in range(points):
-        for j in range(columns):
-            q = b * columns + j
-            right = known[j] - left[q]
-            after = branch_impurity(rules.criterion, left[q], cells_left[q])
-            after += branch_impurity(rules.criterion, right, cells_right[q])
-            least = rules.min_branch_fraction * known[j]
+        for i in range(width):
+            q = b * width + i
+            right = known[i] - left[q]
+            after = branch_impurity(criterion, left[q], cells_left[q])
+            after += branch_impurity(criterion, right, cells_right[q])
+            least = fraction * known[i]
             admissible = left[q] > least and right > least
-            merit[q] = start[j] - after if admissible else -np.inf
-    _choose(points, columns, scratch)
+            merit[q] = start[i] - after if admissible else -np.inf
+    _choose(points, scratch, first, end)
 
 
 @inner
-def _prepare(
-    tree: Tree, slot: int, seen: Floats, before: float, rules: Rules, scratch: Scratch
+def known_part(
+    tree: Tree,
+    slot: int,
+    seen: Floats,
+    before: float,
+    criterion: int,
+    scratch: Scratch,
+    first: int,
+    end: int,
 ) -> None:
-    """Range, known weight and impurity before, per column."""
-    moments = tree.moments
-    columns = moments.shape[3]
-    low, high = scratch.numeric[LOWEST], scratch.numeric[HIGHEST]
+    """KNOWN weight of the columns first..end-1, and the impurity of that part, BEFORE a split."""
     known, start = scratch.numeric[KNOWN], scratch.numeric[BEFORE]
     n = 0.0
     for k in range(len(seen)):
         n += seen[k]
-    for j in range(columns):
-        low[j] = np.inf
-        high[j] = -np.inf
+    for j in range(first, end):
         known[j] = n
         start[j] = before
-    for k in range(len(seen)):
-        if seen[k] > 0.0:
-            for j in range(columns):
-                a, b = moments[slot, k, LOW, j], moments[slot, k, HIGH, j]
-                low[j] = a if a < low[j] else low[j]
-                high[j] = b if b > high[j] else high[j]
     if tree.slot[slot].gaps:
-        for j in range(columns):
+        moments = tree.moments
+        for j in range(first, end):
             total = 0.0
             cells = 0.0
             for k in range(len(seen)):
                 w = max(0.0, seen[k] - moments[slot, k, MISSING, j])
                 total += w
-                cells += cell(rules.criterion, w)
+                cells += cell(criterion, w)
             known[j] = total
-            start[j] = branch_impurity(rules.criterion, total, cells)
+            start[j] = branch_impurity(criterion, total, cells)
 
 
 @inner
-def _lay_out_cuts(points: int, columns: int, scratch: Scratch) -> None:
-    """t_b = low + b (high - low) / (B + 1) for every column, and empty sums on both sides."""
+def _find_range(
+    moments: Floats, slot: int, seen: Floats, scratch: Scratch, first: int, end: int
+) -> None:
+    """The lowest and the highest value of every column."""
     low, high = scratch.numeric[LOWEST], scratch.numeric[HIGHEST]
-    cuts = scratch.points[0]
+    for j in range(first, end):
+        low[j] = np.inf
+        high[j] = -np.inf
+    for k in range(len(seen)):
+        if seen[k] > 0.0:
+            for j in range(first, end):
+                a, b = moments[slot, k, LOW, j], moments[slot, k, HIGH, j]
+                low[j] = a if a < low[j] else low[j]
+                high[j] = b if b > high[j] else high[j]
+
+
+@inner
+def _lay_out_cuts(points: int, scratch: Scratch, first: int, end: int) -> None:
+    """t_b = low + b (high - low) / (B + 1) for every column, and empty sums on both sides."""
+    low, high = scratch.numeric[LOWEST, first:end], scratch.numeric[HIGHEST, first:end]
+    cuts, width = scratch.points[0], end - first
     for b in range(points):
-        for j in range(columns):
-            cuts[b * columns + j] = low[j] + (high[j] - low[j]) / (points + 1.0) * (b + 1.0)
-    scratch.points[2:6, : points * columns] = 0.0
+        for i in range(width):
+            cuts[b * width + i] = low[i] + (high[i] - low[i]) / (points + 1.0) * (b + 1.0)
+    scratch.points[2:6, : points * width] = 0.0
 
 
 @inner
 def _standardise_cuts(
-    moments: Floats, slot: int, k: int, class_weight: float, points: int, scratch: Scratch
+    moments: Floats,
+    slot: int,
+    k: int,
+    class_weight: float,
+    points: int,
+    scratch: Scratch,
+    first: int,
+    end: int,
 ) -> None:
     """Every cut as z under class k, and the known weight of the class beside it."""
-    columns = moments.shape[3]
+    width = end - first
+    of_class = moments[slot, k, :, first:end]
     cuts, z, weights = scratch.points[0], scratch.points[1], scratch.points[6]
-    scale, known = scratch.numeric[SCALE], scratch.numeric[OF_CLASS]
-    for j in range(columns):
-        w = class_weight - moments[slot, k, MISSING, j]
-        m2 = moments[slot, k, M2, j]
+    scale, known = scratch.numeric[SCALE, first:end], scratch.numeric[OF_CLASS, first:end]
+    for i in range(width):
+        w = class_weight - of_class[MISSING, i]
+        m2 = of_class[M2, i]
         s = 1.0 / math.sqrt(m2 / (w - 1.0))
-        known[j] = w if w > 0.0 else 0.0
-        scale[j] = s if w > 1.0 and m2 > 0.0 else _STEP
+        known[i] = w if w > 0.0 else 0.0
+        scale[i] = s if w > 1.0 and m2 > 0.0 else _STEP
     # One loop writes one array: with more, the compiler gives up proving that they are apart.
     for b in range(points):
-        for j in range(columns):
-            cut = cuts[b * columns + j]
-            offset = cut - moments[slot, k, MEAN, j]
-            at = offset * scale[j]
+        for i in range(width):
+            cut = cuts[b * width + i]
+            offset = cut - of_class[MEAN, i]
+            at = offset * scale[i]
             far = _FAR if offset >= 0.0 else -_FAR
-            at = far if scale[j] == _STEP else at
-            at = -_FAR if cut < moments[slot, k, LOW, j] else at
-            z[b * columns + j] = _FAR if cut >= moments[slot, k, HIGH, j] else at
+            at = far if scale[i] == _STEP else at
+            at = -_FAR if cut < of_class[LOW, i] else at
+            z[b * width + i] = _FAR if cut >= of_class[HIGH, i] else at
     for b in range(points):
-        for j in range(columns):
-            weights[b * columns + j] = known[j]
+        for i in range(width):
+            weights[b * width + i] = known[i]
 
 
 @inner
@@ -214,15 +219,15 @@ def _add_class(size: int, info: bool, scratch: Scratch) -> None:
 
 
 @inner
-def _choose(points: int, columns: int, scratch: Scratch) -> None:
+def _choose(points: int, scratch: Scratch, first: int, end: int) -> None:
     """The best cut of each column; ties to the lower one."""
     low, high = scratch.numeric[LOWEST], scratch.numeric[HIGHEST]
-    cuts, merit = scratch.points[0], scratch.points[1]
-    for j in range(columns):
+    cuts, merit, width = scratch.points[0], scratch.points[1], end - first
+    for j in range(first, end):
         best = -np.inf
         at = 0.0
         for b in range(points):
-            q = b * columns + j
+            q = b * width + j - first
             if merit[q] > best and low[j] < cuts[q] < high[j]:
                 best = merit[q]
                 at = cuts[q]

@@ -1,0 +1,128 @@
+"""Count one event at one node: class weights, moments, n_ijk.
+
+These disappear into the loops that call them, which take the arrays out of their groups once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from learner.kernels.jit import inlined, inner, place
+from learner.kernels.tree import HIGH, LOW, M2, MEAN, MISSING, Layout, Records, Tree
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int32]
+UInts = npt.NDArray[np.uint32]
+Places = npt.NDArray[np.int64]
+
+
+@inlined
+def count_class(
+    nodes: Records,
+    votes: Floats,
+    seen: Floats,
+    node: int,
+    k: int,
+    weight: float,
+    squares: bool,
+) -> float:
+    """n, n_k and votes; the majority moves when it is overtaken. Returns the new n_k."""
+    leaf, label = place(node), place(k)
+    at = nodes[leaf]
+    at.n += weight
+    if squares:
+        at.squares += weight * weight
+    mine = votes[leaf, label] + weight
+    lead = votes[leaf, place(at.majority)]
+    votes[leaf, label] = mine
+    if k != at.majority and (mine > lead or (mine == lead and k < at.majority)):
+        at.majority = k
+    class_weight = seen[leaf, label] + weight
+    seen[leaf, label] = class_weight
+    return class_weight
+
+
+@inlined
+def count_moments(
+    moments: Floats, slot: int, k: int, weight: float, class_weight: float, x: Floats, row: int
+) -> None:
+    """Weighted Welford update of all numeric columns, where no value is or was missing."""
+    own, label, here = place(slot), place(k), place(row)
+    share = weight / class_weight
+    for j in range(x.shape[1]):
+        value = x[here, j]
+        mean = moments[own, label, MEAN, j]
+        delta = value - mean
+        mean += delta * share
+        low, high = moments[own, label, LOW, j], moments[own, label, HIGH, j]
+        moments[own, label, MEAN, j] = mean
+        moments[own, label, M2, j] += weight * delta * (value - mean)
+        moments[own, label, LOW, j] = value if value < low else low
+        moments[own, label, HIGH, j] = value if value > high else high
+
+
+@inlined
+def count_values(
+    values: Floats,
+    rooms: UInts,
+    starts: Codes,
+    slot: int,
+    k: int,
+    weight: float,
+    nominal: Codes,
+    row: int,
+) -> None:
+    """n_ijk of all nominal columns."""
+    own, label, here = place(slot), place(k), place(row)
+    for a in range(nominal.shape[1]):
+        code = np.uint32(nominal[here, a])  # missing becomes huge
+        if code < rooms[a]:
+            values[own, label, place(starts[a]) + code] += weight
+
+
+@inlined
+def count_tokens(
+    tokens: Floats, slot: int, k: int, weight: float, start: Places, index: Codes, row: int
+) -> None:
+    """Weight of the tokens that the event holds."""
+    for t in range(start[row], start[row + 1]):
+        tokens[slot, k, index[t]] += weight
+
+
+@inner
+def count_with_gaps(
+    tree: Tree, slot: int, k: int, weight: float, class_weight: float, x: Floats, row: int
+) -> None:
+    """Weighted Welford update of one event, where values are or were missing (NaN).
+
+    ``class_weight`` is the weight of class k at the node, this event included; what of it was
+    missing in a column is kept in that column.
+    """
+    m = tree.moments
+    for j in range(x.shape[1]):
+        value = x[row, j]
+        if value != value:
+            m[slot, k, MISSING, j] += weight
+            tree.slot[slot].gaps = 1
+            continue
+        known = class_weight - m[slot, k, MISSING, j]
+        delta = value - m[slot, k, MEAN, j]
+        mean = m[slot, k, MEAN, j] + delta * (weight / known)
+        if m[slot, k, LOW, j] > m[slot, k, HIGH, j]:
+            mean = value  # the first one: no spread, whatever the difference above is rounded to
+        m[slot, k, MEAN, j] = mean
+        m[slot, k, M2, j] += weight * delta * (value - mean)
+        m[slot, k, LOW, j] = min(m[slot, k, LOW, j], value)
+        m[slot, k, HIGH, j] = max(m[slot, k, HIGH, j], value)
+
+
+@inner
+def count_weights(
+    tree: Tree, layout: Layout, slot: int, weight: float, nominal: Codes, row: int
+) -> None:
+    """Weight of the values that the event has, over all classes."""
+    for a in range(nominal.shape[1]):
+        code = nominal[row, a]
+        if code >= 0:
+            tree.value_weight[slot, layout.value_start[a] + code] += weight

@@ -1,0 +1,259 @@
+"""Numeric values one by one: (value, weight, class), a block of the pool for each column.
+
+    start            start + run              start + used      start + capacity
+      | sorted by value and class | in the order of the events | free |
+
+An event appends an entry to every column. When a block is full, or somebody wants to see the
+column, the tail is sorted into the run. Entries of the same value and class become one: its
+weight is summed in the order of the events, so that nothing depends on when that happens. Nor does
+the size of the block: it is looked at when as many entries came as had room after the last time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from learner.kernels.jit import inner, int64, kernel, place
+from learner.kernels.numeric.blocks import (
+    ENTRY_BYTES,
+    add_bytes,
+    give_block,
+    take_block,
+)
+from learner.kernels.numeric.histogram import (
+    DROPPED,
+    give_histogram,
+    interval_of,
+    lay_intervals,
+)
+from learner.kernels.rules import ORDERED, SAMPLE, Rules, Scratch
+from learner.kernels.tree import FIRST_BLOCK, MISSING, NOWHERE, Tree
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
+
+MOST_VALUES = 1 << 16  # of an ordered column that nobody evaluates, if twice max_distinct is less
+_CHUNK = 8  # sorted by insertion
+
+
+@kernel
+def open_columns(tree: Tree, slot: int) -> None:
+    """An empty block of FIRST_BLOCK entries for every column; the caller saw to the room."""
+    tree.slot[slot].bytes = 0
+    tree.slot[slot].peak = 0
+    open_new_columns(tree, slot, int64(0))
+
+
+@kernel
+def open_new_columns(tree: Tree, slot: int, first: int) -> None:
+    """Empty blocks for the columns from ``first`` on."""
+    columns = tree.column.shape[1]
+    for j in range(first, columns):
+        column = tree.column[slot, j]
+        column.start = take_block(tree, int64(FIRST_BLOCK))
+        column.capacity = FIRST_BLOCK
+        column.room = FIRST_BLOCK
+        column.run = 0
+        column.used = 0
+        column.histogram = NOWHERE
+    add_bytes(tree, slot, (columns - first) * FIRST_BLOCK * ENTRY_BYTES)
+
+
+@kernel
+def close_columns(tree: Tree, slot: int) -> None:
+    """Blocks and histograms of the slot are free for others; its peak stays to be read."""
+    for j in range(tree.column.shape[1]):
+        column = tree.column[slot, j]
+        give_block(tree, column.start, int64(column.capacity))
+        give_histogram(tree, int64(column.histogram))
+        column.histogram = NOWHERE
+        column.capacity = 0
+    add_bytes(tree, slot, -tree.slot[slot].bytes)
+
+
+@inner
+def observe_entries(tree: Tree, slot: int, k: int, weight: float, x: Floats, row: int) -> bool:
+    """Append the values of one event; whether a block is full now, see ``make_room``.
+
+    Every column has room for one more. Intervals are counted where they are laid, and those whose
+    entries were dropped get none.
+    """
+    columns = tree.column[slot]
+    value, weights, klass = tree.entry_value, tree.entry_weight, tree.entry_class
+    full = False
+    for j in range(len(columns)):
+        v = x[row, j] + 0.0  # one zero
+        if v != v:
+            tree.moments[slot, k, MISSING, j] += weight
+            tree.slot[slot].gaps = 1
+            continue
+        column = columns[j]
+        if column.histogram != NOWHERE:
+            h = column.histogram
+            i = interval_of(column.low, column.step, tree.histogram.shape[1], v)
+            tree.histogram[h, i, k] += weight
+            if tree.pruned[h, i] == DROPPED:
+                continue
+        used = column.used
+        at = place(column.start + used)
+        value[at] = v
+        weights[at] = weight
+        klass[at] = k
+        column.used = used + 1
+        column.room -= 1
+        full |= column.room == 0
+    return full
+
+
+@inner
+def make_room(tree: Tree, rules: Rules, scratch: Scratch, slot: int) -> bool:
+    """Every column can take one more entry again; False when pool or scratch must grow first.
+
+    A full block is compacted, and doubled if it is still more than three quarters full. An
+    ordered column with far too many values becomes intervals without waiting for an evaluation,
+    which a pure leaf never has.
+    """
+    for j in range(tree.column.shape[1]):
+        column = tree.column[slot, j]
+        capacity = int64(column.capacity)
+        if column.room > 0:
+            continue
+        if 2 * capacity > len(scratch.sort_value):
+            return False
+        start = take_block(tree, 2 * capacity)
+        if start == NOWHERE:
+            return False
+        compact(tree, rules, scratch, slot, j)
+        if rules.observer == ORDERED:
+            lay_if_needed(tree, rules, slot, j, max(2 * rules.max_distinct, MOST_VALUES))
+        run, old = int64(column.run), column.start
+        if 4 * run <= 3 * capacity:
+            give_block(tree, start, 2 * capacity)
+            column.room = column.capacity - run
+            continue
+        for q in range(run):
+            tree.entry_value[start + q] = tree.entry_value[old + q]
+            tree.entry_weight[start + q] = tree.entry_weight[old + q]
+            tree.entry_class[start + q] = tree.entry_class[old + q]
+        give_block(tree, old, capacity)
+        column.start = start
+        column.capacity = 2 * capacity
+        column.room = 2 * capacity - run
+        add_bytes(tree, slot, ENTRY_BYTES * capacity)
+    return True
+
+
+@inner
+def lay_if_needed(tree: Tree, rules: Rules, slot: int, j: int, most: int) -> None:
+    """Lay intervals over a compacted column that has more than ``most`` distinct values."""
+    column = tree.column[slot, j]
+    if column.histogram == NOWHERE and column.run > most:
+        if distinct_values(tree, slot, j, most + 1) > most:
+            lay_intervals(tree, rules, slot, j)
+
+
+@inner
+def distinct_values(tree: Tree, slot: int, j: int, enough: int) -> int:
+    """Distinct values of a compacted column; not counted further than ``enough``."""
+    column = tree.column[slot, j]
+    value = tree.entry_value[column.start : column.start + column.run]
+    found = 0
+    for q in range(len(value)):
+        if q == 0 or value[q] != value[q - 1]:
+            found += 1
+            if found >= enough:
+                break
+    return found
+
+
+@inner
+def compact(tree: Tree, rules: Rules, scratch: Scratch, slot: int, j: int) -> None:
+    """Sort the tail into the run; equal pairs of value and class become one, except of a sample."""
+    column = tree.column[slot, j]
+    run, used, start = int64(column.run), int64(column.used), column.start
+    if run == used:
+        return
+    value, weight = tree.entry_value[start : start + used], tree.entry_weight[start : start + used]
+    klass = tree.entry_class[start : start + used]
+    to_value, to_weight, to_class = scratch.sort_value, scratch.sort_weight, scratch.sort_class
+    tail_value, tail_weight, tail_class = value, weight, klass
+    if _sort(value, weight, klass, to_value, to_weight, to_class, run, used):
+        tail_value, tail_weight, tail_class = to_value, to_weight, to_class
+    merges = rules.observer != SAMPLE
+    first = int64(0)  # what lies before the first of the tail stays where it is
+    end = run
+    v, k = tail_value[run], tail_class[run]
+    while first < end:
+        middle = (first + end) // 2
+        if value[middle] < v or (value[middle] == v and klass[middle] < k):
+            first = middle + 1
+        else:
+            end = middle
+    # to never overtakes the tail, which may lie in the same arrays.
+    i, to = first, first
+    for q in range(run, used):
+        v, k = tail_value[q], tail_class[q]
+        while i < run and (value[i] < v or (value[i] == v and klass[i] <= k)):
+            to_value[to], to_weight[to], to_class[to] = value[i], weight[i], klass[i]
+            i += 1
+            to += 1
+        if merges and to > first and to_value[to - 1] == v and to_class[to - 1] == k:
+            to_weight[to - 1] += tail_weight[q]
+        else:
+            to_value[to], to_weight[to], to_class[to] = v, tail_weight[q], k
+            to += 1
+    while i < run:
+        to_value[to], to_weight[to], to_class[to] = value[i], weight[i], klass[i]
+        i += 1
+        to += 1
+    for q in range(first, to):
+        value[q], weight[q], klass[q] = to_value[q], to_weight[q], to_class[q]
+    column.run = to
+    column.used = to
+
+
+@inner
+def _sort(
+    value: Floats,
+    weight: Floats,
+    klass: Ints,
+    to_value: Floats,
+    to_weight: Floats,
+    to_class: Ints,
+    first: int,
+    end: int,
+) -> bool:
+    """Sort entries first..end-1 by value and class, equals as they came; True: they are in ``to``.
+
+    Short chunks by insertion, then merged to and fro.
+    """
+    for left in range(first, end, _CHUNK):
+        for p in range(left + 1, min(left + _CHUNK, end)):
+            v, w, k = value[p], weight[p], klass[p]
+            q = p
+            while q > left and (value[q - 1] > v or (value[q - 1] == v and klass[q - 1] > k)):
+                value[q], weight[q], klass[q] = value[q - 1], weight[q - 1], klass[q - 1]
+                q -= 1
+            value[q], weight[q], klass[q] = v, w, k
+    width = int64(_CHUNK)
+    swapped = False
+    while width < end - first:
+        for left in range(first, end, 2 * width):
+            a, middle = left, min(left + width, end)
+            b, stop = middle, min(left + 2 * width, end)
+            for q in range(left, stop):
+                lower = b >= stop or (
+                    a < middle
+                    and (value[a] < value[b] or (value[a] == value[b] and klass[a] <= klass[b]))
+                )
+                p = a if lower else b
+                a += lower
+                b += not lower
+                to_value[q], to_weight[q], to_class[q] = value[p], weight[p], klass[p]
+        value, to_value = to_value, value
+        weight, to_weight = to_weight, weight
+        klass, to_class = to_class, klass
+        swapped = not swapped
+        width *= 2
+    return swapped

@@ -1,0 +1,443 @@
+"""The walk of an event, shared by all variants: sort it into a leaf, predict, count, check.
+
+Two loops over the same parts. Where only leaves keep statistics an event is counted once, at the
+end of its path: ``learn_at_leaves``, the fast one. Where inner nodes keep them too, because their
+splits are looked at again or a reference is measured, it is counted at every node on the way:
+``learn_along_paths``.
+
+Both learn rows from ``start`` on, one at a time, and return the row to go on with. They stop early
+for the shell to do what they cannot: before a row that might not fit, at a split that waits for
+room (and is made first thing next time), and when a memory check is due. ``weights`` is empty when
+every event weighs 1; ``predicted`` is empty, or takes the class predicted before each event is
+learned; ``no_gaps`` promises that no numeric value of the batch is missing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from learner.batch import Batch
+from learner.kernels.candidate import follow
+from learner.kernels.counting import (
+    count_class,
+    count_moments,
+    count_tokens,
+    count_values,
+    count_weights,
+    count_with_gaps,
+)
+from learner.kernels.jit import flag, inner, int64, kernel, place
+from learner.kernels.leaves import answer, predict_first
+from learner.kernels.nodes import has_room
+from learner.kernels.numeric.entries import make_room, observe_entries
+from learner.kernels.predict import leaf_of
+from learner.kernels.rules import (
+    ADAPTIVE,
+    FOLLOWED,
+    GAUSSIAN,
+    MAJORITY,
+    Rules,
+    Scratch,
+)
+from learner.kernels.splitting import lost_child
+from learner.kernels.tree import (
+    CLASSES,
+    COUNTED,
+    EQUALS,
+    EVENTS,
+    FREE_HISTOGRAMS,
+    HISTOGRAMS,
+    LEAF,
+    LOGGED,
+    MULTIWAY,
+    NODES,
+    NOWHERE,
+    NUMERIC,
+    PENDING,
+    PENDING_DUE,
+    SHORT_OF_ROOM,
+    SUBSET,
+    TOKENS,
+    Layout,
+    Tree,
+    heavier_branch,
+    holds_token,
+    outside_subset,
+)
+from learner.reference import consider_beside_reference
+from learner.variants.efdt import reevaluate
+from learner.variants.imac import attempt_is_due, revision_is_due
+from learner.variants.streamtree import fill, stops, tend_queues
+from learner.variants.vfdt import consider
+from learner.variants.vfdtc import count_intervals
+
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+
+@kernel
+def learn_at_leaves(
+    tree: Tree,
+    layout: Layout,
+    rules: Rules,
+    scratch: Scratch,
+    batch: Batch,
+    y: Codes,
+    weights: Floats,
+    start: int,
+    predicted: Codes,
+    no_gaps: bool,
+) -> int:
+    """Count events at their leaves only.   [DH00] Table 1."""
+    # Taken out of their groups once: inside the loop each would be counted in and out every time.
+    node_of, slot_of, votes, seen = tree.node, tree.slot, tree.votes, tree.seen
+    moments, values, tokens = tree.moments, tree.values, tree.tokens
+    counts, all_weight, tables = tree.counts, tree.weight, tree.tables
+    numeric, nominal, value_start = batch.numeric, batch.nominal, layout.value_start
+    sparse_start, sparse_index = batch.sparse_start, batch.sparse_index
+    columns, sparse = numeric.shape[1], len(sparse_index) > 0
+    unit, predicts = len(weights) == 0, len(predicted) > 0
+    by_majority, effective = rules.predictor == MAJORITY, rules.effective_n
+    gaussian, followed, queues = (
+        rules.observer == GAUSSIAN, rules.timing == FOLLOWED, rules.queue_bytes > 0
+    )  # fmt: skip
+    value_room, grow_unseen = layout.value_room, rules.grow_unseen
+    widest, checked = len(scratch.branch_counts), -1
+    if counts[SHORT_OF_ROOM] > 0 and not find_room(tree, layout, rules, scratch):
+        return start
+    if counts[PENDING] > 0:
+        node = counts[PENDING] - 1
+        counts[PENDING] = 0
+        consider(tree, layout, rules, scratch, node, flag(True), flag(False))
+        if queues:
+            tend_queues(tree, layout, rules, node, node_of[node].kind != LEAF)
+        if memory_check_is_due(tree, rules) or counts[SHORT_OF_ROOM] > 0:
+            return start
+    for row in range(start, len(y)):
+        if counts[NODES] != checked:
+            if not has_room(tree, widest):
+                return row
+            checked = counts[NODES]
+        weight = 1.0 if unit else weights[row]
+        here = place(row)
+        k = int64(y[here])
+        # Sort the example into a leaf.
+        node = int64(0)
+        asked = int64(NOWHERE)  # who answers where this event makes its own leaf
+        at = node_of[0]
+        while at.kind != LEAF:
+            if at.kind == NUMERIC:
+                x = numeric[here, place(at.column)]
+                if x == x:
+                    node = int64(at.child) + int64(x > at.cut)
+                else:
+                    node = heavier_branch(tree, node)
+            elif at.kind == MULTIWAY:
+                value = int64(nominal[here, place(at.column)])
+                parent = node
+                node = int64(NOWHERE)
+                if 0 <= value < at.table_length:
+                    if at.table_length == at.branches:  # every value has a child: no look-up
+                        node = int64(at.child) + value
+                    else:
+                        node = int64(tables[place(at.table_start + value)])
+                if node == NOWHERE:
+                    node = int64(at.other)
+                    if node == NOWHERE or (grow_unseen and value >= 0):
+                        if predicts:
+                            asked = leaf_of(tree, batch, row)
+                        node = lost_child(tree, layout, rules, parent, value)
+            elif at.kind == EQUALS:
+                node = int64(at.child) + (0 if nominal[row, at.column] == int(at.cut) else 1)
+            elif at.kind == SUBSET:
+                value = int64(nominal[here, place(at.column)])
+                node = int64(at.child) + outside_subset(tree, node, value)
+            else:
+                node = int64(at.child) + int(holds_token(batch, row, at.column))
+            at = node_of[place(node)]
+            at.routed += weight
+        if queues and counts[NODES] != checked:  # a leaf was made on the way
+            fill(tree, layout, rules)
+        # Test, then train. Calls cost more than the work of an event, so the common case has none.
+        if asked != NOWHERE:
+            predicted[row] = answer(tree, layout, rules, scratch, batch, row, asked)
+        elif by_majority:
+            if predicts:
+                predicted[row] = at.majority if counts[CLASSES] > 0 else -1
+        elif predicts or rules.predictor == ADAPTIVE:
+            predict_first(tree, layout, rules, scratch, batch, row, node, k, weight, predicted)
+        # Count it: n_k, then n_ijk.
+        if k >= counts[CLASSES]:
+            counts[CLASSES] = k + 1
+        counts[EVENTS] += 1
+        all_weight[0] += weight
+        slot = int64(at.slot)
+        if followed and slot != NOWHERE:
+            follow(tree, layout, rules, batch, row, slot, k, weight)
+            count_weights(tree, layout, slot, weight, nominal, row)
+        class_weight = count_class(node_of, votes, seen, node, k, weight, effective)
+        if sparse:
+            for t in range(sparse_start[row], sparse_start[row + 1]):
+                counts[TOKENS] = max(counts[TOKENS], sparse_index[t] + 1)
+        split = flag(False)
+        if slot != NOWHERE:
+            watch = slot_of[place(slot)]
+            counts[COUNTED] += 1
+            watch.arrivals += 1
+            if not gaussian:
+                keep_entries(tree, rules, scratch, batch, row, node, slot, k, weight)
+            else:
+                whole = watch.gaps == 0
+                if not no_gaps:
+                    for j in range(columns):
+                        whole &= numeric[row, j] == numeric[row, j]
+                if whole:
+                    count_moments(moments, slot, k, weight, class_weight, numeric, row)
+                else:
+                    count_with_gaps(tree, slot, k, weight, class_weight, numeric, row)
+            count_values(values, value_room, value_start, slot, k, weight, nominal, row)
+            if sparse:
+                count_tokens(tokens, slot, k, weight, sparse_start, sparse_index, row)
+            if queues and stops(tree, layout, rules, node):
+                split = flag(True)
+            else:
+                # Every n_min, see whether the two best attributes are far enough apart.
+                if followed:
+                    due = attempt_is_due(tree, layout, rules, scratch, node)
+                else:
+                    due = at.n - at.n_last >= at.wait
+                audits = flag(False)
+                if watch.audited != 0:
+                    audits = watch.audit_first < 0.0 and watch.arrivals % rules.audit_step == 0
+                if due or audits:
+                    consider(tree, layout, rules, scratch, node, due, audits)
+                    if counts[PENDING] > 0:
+                        return row + 1
+                    split = at.kind != LEAF
+        if queues:
+            tend_queues(tree, layout, rules, node, split)
+        if not gaussian and lacks_histograms(tree):
+            counts[SHORT_OF_ROOM] = 1
+        if counts[SHORT_OF_ROOM] > 0 or memory_check_is_due(tree, rules):
+            return row + 1
+    return len(y)
+
+
+@kernel
+def learn_along_paths(
+    tree: Tree,
+    layout: Layout,
+    rules: Rules,
+    scratch: Scratch,
+    batch: Batch,
+    y: Codes,
+    weights: Floats,
+    start: int,
+    predicted: Codes,
+    no_gaps: bool,
+) -> int:
+    """Count events at every node on their way.   [MWS18] Alg. 1, and the reference of the delay."""
+    counts, widest = tree.counts, len(scratch.branch_counts)
+    if counts[SHORT_OF_ROOM] > 0 and not find_room(tree, layout, rules, scratch):
+        return start
+    for row in range(start, len(y)):
+        weight, k = 1.0 if len(weights) == 0 else weights[row], int64(y[row])
+        node, counted = int64(0), counts[PENDING] > 0
+        if counted:  # down to this node, last time
+            node = counts[PENDING] - 1
+            counts[PENDING] = 0
+        else:
+            if not has_room(tree, widest):
+                return row
+            if len(predicted) > 0:
+                asked = leaf_of(tree, batch, row)
+                predicted[row] = answer(tree, layout, rules, scratch, batch, row, asked)
+            meet_event(tree, batch, row, k, weight)
+        while True:
+            was_leaf = tree.node[node].kind == LEAF
+            if not counted:
+                count_at(tree, layout, rules, scratch, batch, row, node, k, weight, no_gaps)
+            counted = False
+            if tree.node[node].slot != NOWHERE:
+                if counts[LOGGED] + 2 > len(tree.log) or lacks_histograms(tree):
+                    counts[PENDING] = node + 1
+                    return row
+                node = look_at(tree, layout, rules, scratch, node)
+                if counts[PENDING] > 0:
+                    return row
+            if was_leaf or tree.node[node].kind == LEAF:
+                break
+            node = step_down(tree, layout, rules, batch, row, node, weight)
+        if counts[SHORT_OF_ROOM] > 0 or memory_check_is_due(tree, rules):
+            return row + 1
+    return len(y)
+
+
+@inner
+def meet_event(tree: Tree, batch: Batch, row: int, k: int, weight: float) -> None:
+    """What the tree as a whole learns of an event."""
+    counts = tree.counts
+    if k >= counts[CLASSES]:
+        counts[CLASSES] = k + 1
+    counts[EVENTS] += 1
+    counts[COUNTED] += 1
+    tree.weight[0] += weight
+    for t in range(batch.sparse_start[row], batch.sparse_start[row + 1]):
+        counts[TOKENS] = max(counts[TOKENS], batch.sparse_index[t] + 1)
+
+
+@inner
+def count_at(
+    tree: Tree,
+    layout: Layout,
+    rules: Rules,
+    scratch: Scratch,
+    batch: Batch,
+    row: int,
+    node: int,
+    k: int,
+    weight: float,
+    no_gaps: bool,
+) -> None:
+    """Count an event at one node of its path."""
+    slot = int64(tree.node[node].slot)
+    is_leaf = tree.node[node].kind == LEAF
+    if slot == NOWHERE and not is_leaf:
+        return
+    if is_leaf and rules.predictor == ADAPTIVE:
+        nowhere = scratch.order[:0]
+        predict_first(tree, layout, rules, scratch, batch, row, node, k, weight, nowhere)
+    if rules.timing == FOLLOWED and slot != NOWHERE:
+        follow(tree, layout, rules, batch, row, slot, k, weight)
+        count_weights(tree, layout, slot, weight, batch.nominal, row)
+    class_weight = count_class(tree.node, tree.votes, tree.seen, node, k, weight, rules.effective_n)
+    if slot == NOWHERE:
+        return
+    tree.slot[slot].arrivals += 1
+    if rules.observer != GAUSSIAN:
+        keep_entries(tree, rules, scratch, batch, row, node, slot, k, weight)
+    elif no_gaps and tree.slot[slot].gaps == 0:
+        count_moments(tree.moments, slot, k, weight, class_weight, batch.numeric, row)
+    else:
+        count_with_gaps(tree, slot, k, weight, class_weight, batch.numeric, row)
+    count_values(
+        tree.values, layout.value_room, layout.value_start, slot, k, weight, batch.nominal, row
+    )
+    count_tokens(tree.tokens, slot, k, weight, batch.sparse_start, batch.sparse_index, row)
+
+
+@inner
+def look_at(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node: int) -> int:
+    """Check a node that has just counted an event; returns where it is now."""
+    at, counts = tree.node[node], tree.counts
+    forced, counts[PENDING_DUE] = counts[PENDING_DUE], 0
+    followed = rules.timing == FOLLOWED
+    if at.kind != LEAF and rules.reference_from == 0.0:
+        due = forced == 1
+        if forced == 0 and followed:
+            due = revision_is_due(tree, layout, rules, scratch, node)
+        elif forced == 0:
+            due = at.n - at.n_last >= rules.reevaluate_every
+        if due:
+            node = reevaluate(tree, layout, rules, scratch, node)
+            if counts[PENDING] > 0:
+                counts[PENDING_DUE] = 1
+        return node
+    due = forced == 1
+    if forced == 0:
+        if followed:
+            due = attempt_is_due(tree, layout, rules, scratch, node)
+        else:
+            due = at.n - at.n_last >= at.wait
+    if rules.reference_from > 0.0:
+        consider_beside_reference(tree, layout, rules, scratch, node, due)
+        return node
+    watch = tree.slot[at.slot]
+    audits = flag(False)
+    if watch.audited != 0 and forced == 0:
+        audits = watch.audit_first < 0.0 and watch.arrivals % rules.audit_step == 0
+    if due or audits:
+        consider(tree, layout, rules, scratch, node, due, audits)
+        if counts[PENDING] > 0:
+            counts[PENDING_DUE] = 1
+    return node
+
+
+@inner
+def step_down(
+    tree: Tree, layout: Layout, rules: Rules, batch: Batch, row: int, node: int, weight: float
+) -> int:
+    """The child that the event goes to; a missing or unseen value may make one."""
+    at = tree.node[node]
+    first, column = int64(at.child), int64(at.column)
+    if at.kind == NUMERIC:
+        x = batch.numeric[row, column]
+        child = first + int64(x > at.cut) if x == x else heavier_branch(tree, node)
+    elif at.kind == MULTIWAY:
+        value, child = int64(batch.nominal[row, column]), int64(NOWHERE)
+        if 0 <= value < at.table_length:
+            child = int64(tree.tables[at.table_start + value])
+        if child == NOWHERE:
+            child = int64(at.other)
+            if child == NOWHERE or (rules.grow_unseen and value >= 0):
+                child = lost_child(tree, layout, rules, node, value)
+    elif at.kind == EQUALS:
+        child = first + int64(batch.nominal[row, column] != int(at.cut))
+    elif at.kind == SUBSET:
+        child = first + outside_subset(tree, node, int64(batch.nominal[row, column]))
+    else:
+        child = first + int64(holds_token(batch, row, column))
+    tree.node[child].routed += weight
+    return child
+
+
+@inner
+def keep_entries(
+    tree: Tree,
+    rules: Rules,
+    scratch: Scratch,
+    batch: Batch,
+    row: int,
+    node: int,
+    slot: int,
+    k: int,
+    weight: float,
+) -> None:
+    """Keep the numeric values of an event one by one, and the naive Bayes intervals current."""
+    full = observe_entries(tree, slot, k, weight, batch.numeric, row)
+    if rules.predictor != MAJORITY:
+        count_intervals(tree, rules, scratch, node)
+    if full and not make_room(tree, rules, scratch, slot):
+        tree.counts[SHORT_OF_ROOM] = 1
+
+
+@inner
+def find_room(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch) -> bool:
+    """Go on with what stopped for lack of room; False when there is still too little."""
+    counts = tree.counts
+    counts[SHORT_OF_ROOM] = 0
+    for node in range(counts[NODES]):
+        slot = int64(tree.node[node].slot)
+        if slot != NOWHERE and len(tree.column) > 0 and not make_room(tree, rules, scratch, slot):
+            counts[SHORT_OF_ROOM] = 1
+    if rules.queue_bytes > 0 and counts[PENDING] == 0:
+        fill(tree, layout, rules)
+    return bool(counts[SHORT_OF_ROOM] == 0)
+
+
+@inner
+def lacks_histograms(tree: Tree) -> bool:
+    """Whether the next evaluation could want more histograms than there are."""
+    counts, columns = tree.counts, tree.column.shape[1]
+    if len(tree.column) == 0 or tree.histogram.shape[1] == 0:
+        return False
+    return bool(counts[HISTOGRAMS] + columns > len(tree.histogram) + counts[FREE_HISTOGRAMS])
+
+
+@inner
+def memory_check_is_due(tree: Tree, rules: Rules) -> bool:
+    """Whether the shell should look at the memory before the next event."""
+    if rules.max_memory_bytes == 0:
+        return False
+    return bool(tree.counts[EVENTS] % rules.memory_check_every == 0)

@@ -1,0 +1,35 @@
+"""Kernels are compiled before the first event."""
+
+from __future__ import annotations
+
+import pytest
+
+from app import warmup
+from app.warmup import warm_up
+from learner import VARIANTS, StreamingTree
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_variant_is_warmed_up_as_it_is_and_with_naive_bayes_leaves(
+    variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[StreamingTree] = []
+
+    class Watched(StreamingTree):
+        """Remembers itself."""
+
+        def __init__(self, *given: object, **params: object) -> None:
+            super().__init__(*given, **params)  # type: ignore[arg-type]
+            made.append(self)
+
+    monkeypatch.setattr(warmup, "StreamingTree", Watched)
+    assert warm_up(variant) > 0.0
+
+    plain, hasty = made
+    assert plain.params == VARIANTS[variant].params_from({})
+    assert hasty.params.leaf_predictor == "nba"
+    assert hasty.shape().nodes > 1
+
+
+def test_parameters_that_do_not_go_with_naive_bayes_are_warmed_up_without() -> None:
+    assert warm_up("vfdt", {"remove_poor": True}) > 0.0
