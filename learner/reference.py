@@ -7,7 +7,7 @@ between is the delay. [SJH20] Sec. 5 and [LWH18] define it so.
 
 from __future__ import annotations
 
-from learner.kernels.jit import inner, int64
+from learner.kernels.jit import flag, inner, int64
 from learner.kernels.nodes import give_back_slot, has_room_below
 from learner.kernels.ranking import evaluate, is_pure, split_test
 from learner.kernels.rules import BY_TIE, NO_SPLIT_YET, Rules, Scratch
@@ -45,12 +45,12 @@ def consider_beside_reference(
     if is_pure(counted(tree, rules, node)):
         counts[PURE_CHECKS] += due
         return
-    evaluate(tree, layout, rules, scratch, node, due)
-    outcome = split_test(tree, layout, rules, scratch, node)
+    evaluate(tree, layout, rules, scratch, node, due, flag(True))
+    outcome = split_test(tree, layout, rules, scratch, node, flag(True))
     if outcome == NO_SPLIT_YET or not (waits or at.kind != LEAF):
         if due:
             count_attempt(tree, scratch)
-            after_failure(tree, layout, rules, scratch, node)
+            after_failure(tree, layout, rules, scratch, node, flag(True))
         return
     if at.kind == LEAF:
         branches = best_branches(tree, layout, rules, scratch, node)

@@ -14,7 +14,7 @@ from learner.encoder import Encoder
 from learner.errors import LearnerError, ParamsError
 from learner.kernels.nodes import new_leaf
 from learner.kernels.numeric.entries import open_new_columns
-from learner.kernels.rules import COMMIT_ONCE
+from learner.kernels.rules import COMMIT_ONCE, GAUSSIAN, HOEFFDING, PERIODIC
 from learner.kernels.tree import (
     CLASSES,
     EVENTS,
@@ -142,16 +142,16 @@ class StreamingTree:
             )
         if self.encoder.revision != self._fitted:
             self._fit()
-        at_leaves = self._rules.policy == COMMIT_ONCE and self._rules.reference_from == 0.0
-        learn_many = learn_at_leaves if at_leaves else learn_along_paths
         no_gaps = bool(np.isfinite(batch.numeric.sum()))
         row = 0
         while row < len(codes) or self._is_unfinished():
             start = row
             tree, layout, scratch = self._handles
-            row = learn_many(
-                tree, layout, self._rules, scratch, batch, codes, weights, start, out, no_gaps
-            )
+            given = tree, layout, self._rules, scratch, batch, codes, weights, start, out, no_gaps
+            if self._counts_along_paths():
+                row = learn_along_paths(*given)
+            else:
+                row = learn_at_leaves(*given, None if self._is_plain() else True)
             self._drain_log()
             if self._rules.max_memory_bytes > 0:
                 self._note_values(batch.nominal[start:row])
@@ -161,6 +161,16 @@ class StreamingTree:
                 enforce_memory(self._tree, self._handles[:2], self._layout, self._rules, values)
             if row < len(codes) or self._is_unfinished():
                 self._fit()
+
+    def _is_plain(self) -> bool:
+        """Whether VFDT's own parts are enough."""
+        rules = self._rules
+        own = rules.observer == GAUSSIAN and rules.timing == PERIODIC and rules.queue_bytes == 0
+        return own and rules.split_test == HOEFFDING
+
+    def _counts_along_paths(self) -> bool:
+        """Whether inner nodes keep statistics too."""
+        return self._rules.policy != COMMIT_ONCE or self._rules.reference_from > 0.0
 
     def _is_unfinished(self) -> bool:
         """Whether the last event left something that waits for room."""

@@ -78,7 +78,13 @@ def is_pure(counts: Floats) -> bool:
 
 @inner
 def evaluate(
-    tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node: int, settles: bool
+    tree: Tree,
+    layout: Layout,
+    rules: Rules,
+    scratch: Scratch,
+    node: int,
+    settles: bool,
+    extras: bool | None,
 ) -> None:
     """Gains of all attributes of a node, and their ranking in scratch.ranking.
 
@@ -90,10 +96,43 @@ def evaluate(
     """
     numeric, nominal = len(layout.numeric_position), len(layout.nominal_position)
     tokens = tree.counts[TOKENS]
-    merits(tree, layout, rules, scratch, node, int64(NUMERIC), int64(0), int64(numeric), settles)
-    merits(tree, layout, rules, scratch, node, int64(MULTIWAY), int64(0), int64(nominal), settles)
-    merits(tree, layout, rules, scratch, node, int64(CONTAINS), int64(0), int64(tokens), settles)
-    if rules.observer == INTERVALS:
+    merits(
+        tree,
+        layout,
+        rules,
+        scratch,
+        node,
+        int64(NUMERIC),
+        int64(0),
+        int64(numeric),
+        settles,
+        extras,
+    )
+    merits(
+        tree,
+        layout,
+        rules,
+        scratch,
+        node,
+        int64(MULTIWAY),
+        int64(0),
+        int64(nominal),
+        settles,
+        extras,
+    )
+    merits(
+        tree,
+        layout,
+        rules,
+        scratch,
+        node,
+        int64(CONTAINS),
+        int64(0),
+        int64(tokens),
+        settles,
+        extras,
+    )
+    if extras is not None and rules.observer == INTERVALS:
         _look_into_intervals(tree, layout, rules, scratch, node, settles)
     gains(tree, layout, rules, scratch, node, int64(NUMERIC), int64(0), int64(numeric))
     gains(tree, layout, rules, scratch, node, int64(MULTIWAY), int64(0), int64(nominal))
@@ -112,6 +151,7 @@ def merits(
     first: int,
     end: int,
     settles: bool,
+    extras: bool | None,
 ) -> None:
     """Impurity before minus after, times weight, of columns first..end-1 of one kind."""
     if first >= end:
@@ -120,10 +160,10 @@ def merits(
     seen = tree.seen[node, : tree.counts[CLASSES]]
     own = impurity(rules.criterion, seen)
     if kind == NUMERIC:
-        if rules.observer == GAUSSIAN:
-            gaussian_merits(tree, slot, seen, own, rules, scratch, first, end)
-        else:
+        if extras is not None and rules.observer != GAUSSIAN:
             entry_merits(tree, slot, seen, own, rules, scratch, first, end, settles)
+        else:
+            gaussian_merits(tree, slot, seen, own, rules, scratch, first, end)
     elif kind == CONTAINS:
         token_merits(tree, slot, seen, own, rules, scratch, first, end)
     else:
@@ -361,11 +401,13 @@ def _measure_best_two(
 
 
 @inner
-def split_test(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node: int) -> int:
+def split_test(
+    tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node: int, extras: bool | None
+) -> int:
     """Split iff X_a is not X_0, G_a > g_min, and G_a leads G_b beyond doubt or epsilon < tau."""
     ranking = scratch.ranking
     ranking[SPREAD], ranking[BIAS] = 0.0, 0.0
-    if rules.split_test != HOEFFDING:
+    if extras is not None and rules.split_test != HOEFFDING:
         _measure_best_two(tree, layout, rules, scratch, node)
     R, n = range_of_gain(tree, rules), bound_weight(tree, rules, node)
     ranking[EPSILON] = radius(rules, R, n, ranking[SPREAD])

@@ -91,7 +91,7 @@ def reevaluate(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node:
     at.n_last = at.n
     if is_pure(counted(tree, rules, node)):
         return node
-    evaluate(tree, layout, rules, scratch, node, flag(True))
+    evaluate(tree, layout, rules, scratch, node, flag(True), flag(True))
     current = _compare_with_installed(tree, layout, rules, scratch, node)
     gap, epsilon = ranking[BEST] - current, ranking[EPSILON]
     R, n = range_of_gain(tree, rules), bound_weight(tree, rules, node)

@@ -300,7 +300,9 @@ def check_candidates(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch,
         if worst == NOWHERE or kind == LEAF:
             break
         counts[EVALUATIONS] += 1
-        merits(tree, layout, rules, scratch, node, kind, column, column + 1, flag(False))
+        merits(
+            tree, layout, rules, scratch, node, kind, column, column + 1, flag(False), flag(True)
+        )
         gains(tree, layout, rules, scratch, node, kind, column, column + 1)
         challenger, gain = gain_of(scratch, kind, column), candidate_gain(tree, rules, node, worst)
         exchanged = challenger > gain
@@ -329,7 +331,7 @@ def _search_cut(
     if kind != NUMERIC and kind != EQUALS:
         return
     tree.counts[EVALUATIONS] += 1
-    merits(tree, layout, rules, scratch, node, kind, column, column + 1, flag(False))
+    merits(tree, layout, rules, scratch, node, kind, column, column + 1, flag(False), flag(True))
     gains(tree, layout, rules, scratch, node, kind, column, column + 1)
     cut = cut_of(scratch, kind, column)
     if gain_of(scratch, kind, column) > -np.inf and cut != at.cut:

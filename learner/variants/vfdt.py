@@ -99,11 +99,12 @@ def consider(
     node: int,
     due: bool,
     audits: bool,
+    extras: bool | None,
 ) -> None:
     """Split the leaf if X_a beats X_b, and beats it by enough.   [DH00] Table 1, the inner if.
 
     The split-delay audit asks in between, and remembers the first n at which the test passes; the
-    tree does not notice.
+    tree does not notice. Without ``extras`` (None) only what VFDT needs is compiled.
     """
     at, counts = tree.node[node], tree.counts
     if due:
@@ -112,8 +113,8 @@ def consider(
     if is_pure(counted(tree, rules, node)):
         counts[PURE_CHECKS] += due
         return
-    evaluate(tree, layout, rules, scratch, node, due)
-    outcome = split_test(tree, layout, rules, scratch, node)
+    evaluate(tree, layout, rules, scratch, node, due, extras)
+    outcome = split_test(tree, layout, rules, scratch, node, extras)
     if audits:
         counts[AUDITS] += 1
         if outcome != NO_SPLIT_YET:
@@ -122,7 +123,7 @@ def consider(
         return
     if outcome == NO_SPLIT_YET:
         count_attempt(tree, scratch)
-        after_failure(tree, layout, rules, scratch, node)
+        after_failure(tree, layout, rules, scratch, node, extras)
         return
     branches = best_branches(tree, layout, rules, scratch, node)
     if not has_room_below(tree, branches):
@@ -136,7 +137,7 @@ def consider(
     if rules.policy == COMMIT_ONCE:
         give_back_slot(tree, layout, node)
     install_split(tree, layout, rules, scratch, node, branches)
-    if rules.policy != COMMIT_ONCE and rules.timing == FOLLOWED:
+    if extras is not None and rules.policy != COMMIT_ONCE and rules.timing == FOLLOWED:
         choose_candidates(tree, layout, rules, scratch, node)
 
 
@@ -156,13 +157,17 @@ def count_attempt(tree: Tree, scratch: Scratch) -> None:
 
 
 @inner
-def after_failure(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node: int) -> None:
+def after_failure(
+    tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node: int, extras: bool | None
+) -> None:
     """When to look again, and at what: the part in which the variants differ."""
     at, ranking = tree.node[node], scratch.ranking
     slot = int64(at.slot)
     tree.counts[NO_SPLIT] += 1
     if rules.remove_poor:
         bar_poor(tree, layout, scratch, slot)
+    if extras is None:
+        return
     if rules.observer == INTERVALS:
         best = ranking[BEST] if ranking[BEST_KIND] != LEAF else ranking[SECOND]
         if ranking[BEST_KIND] != LEAF or ranking[SECOND_KIND] != LEAF:
