@@ -1,9 +1,8 @@
 """The walk of an event, shared by all variants: sort it into a leaf, predict, count, check.
 
-Two loops over the same parts. Where only leaves keep statistics an event is counted once, at the
-end of its path: ``learn_at_leaves``, the fast one. Where inner nodes keep them too, because their
-splits are looked at again or a reference is measured, it is counted at every node on the way:
-``learn_along_paths``.
+Where only leaves keep statistics an event is counted once, at the end of its path: this loop.
+Where inner nodes keep them too, because their splits are looked at again or a reference is
+measured, it is counted at every node on the way: learner/paths.py.
 
 Both learn rows from ``start`` on, one at a time, and return the row to go on with. They stop early
 for the shell to do what they cannot: before a row that might not fit, at a split that waits for
@@ -51,13 +50,11 @@ from learner.kernels.tree import (
     FREE_HISTOGRAMS,
     HISTOGRAMS,
     LEAF,
-    LOGGED,
     MULTIWAY,
     NODES,
     NOWHERE,
     NUMERIC,
     PENDING,
-    PENDING_DUE,
     SHORT_OF_ROOM,
     SUBSET,
     TOKENS,
@@ -67,9 +64,7 @@ from learner.kernels.tree import (
     holds_token,
     outside_subset,
 )
-from learner.reference import consider_beside_reference
-from learner.variants.efdt import reevaluate
-from learner.variants.imac import attempt_is_due, revision_is_due
+from learner.variants.imac import attempt_is_due
 from learner.variants.streamtree import fill, stops, tend_queues
 from learner.variants.vfdt import consider
 from learner.variants.vfdtc import count_intervals
@@ -225,174 +220,6 @@ def learn_at_leaves(
         if counts[SHORT_OF_ROOM] > 0 or memory_check_is_due(tree, rules):
             return row + 1
     return len(y)
-
-
-@kernel
-def learn_along_paths(
-    tree: Tree,
-    layout: Layout,
-    rules: Rules,
-    scratch: Scratch,
-    batch: Batch,
-    y: Codes,
-    weights: Floats,
-    start: int,
-    predicted: Codes,
-    no_gaps: bool,
-) -> int:
-    """Count events at every node on their way.   [MWS18] Alg. 1, and the reference of the delay."""
-    counts, widest = tree.counts, len(scratch.branch_counts)
-    if counts[SHORT_OF_ROOM] > 0 and not find_room(tree, layout, rules, scratch):
-        return start
-    for row in range(start, len(y)):
-        weight, k = 1.0 if len(weights) == 0 else weights[row], int64(y[row])
-        node, counted = int64(0), counts[PENDING] > 0
-        if counted:  # down to this node, last time
-            node = counts[PENDING] - 1
-            counts[PENDING] = 0
-        else:
-            if not has_room(tree, widest):
-                return row
-            if len(predicted) > 0:
-                asked = leaf_of(tree, batch, row)
-                predicted[row] = answer(tree, layout, rules, scratch, batch, row, asked)
-            meet_event(tree, batch, row, k, weight)
-        while True:
-            was_leaf = tree.node[node].kind == LEAF
-            if not counted:
-                count_at(tree, layout, rules, scratch, batch, row, node, k, weight, no_gaps)
-            counted = False
-            if tree.node[node].slot != NOWHERE:
-                if counts[LOGGED] + 2 > len(tree.log) or lacks_histograms(tree):
-                    counts[PENDING] = node + 1
-                    return row
-                node = look_at(tree, layout, rules, scratch, node)
-                if counts[PENDING] > 0:
-                    return row
-            if was_leaf or tree.node[node].kind == LEAF:
-                break
-            node = step_down(tree, layout, rules, batch, row, node, weight)
-        if counts[SHORT_OF_ROOM] > 0 or memory_check_is_due(tree, rules):
-            return row + 1
-    return len(y)
-
-
-@inner
-def meet_event(tree: Tree, batch: Batch, row: int, k: int, weight: float) -> None:
-    """What the tree as a whole learns of an event."""
-    counts = tree.counts
-    if k >= counts[CLASSES]:
-        counts[CLASSES] = k + 1
-    counts[EVENTS] += 1
-    counts[COUNTED] += 1
-    tree.weight[0] += weight
-    for t in range(batch.sparse_start[row], batch.sparse_start[row + 1]):
-        counts[TOKENS] = max(counts[TOKENS], batch.sparse_index[t] + 1)
-
-
-@inner
-def count_at(
-    tree: Tree,
-    layout: Layout,
-    rules: Rules,
-    scratch: Scratch,
-    batch: Batch,
-    row: int,
-    node: int,
-    k: int,
-    weight: float,
-    no_gaps: bool,
-) -> None:
-    """Count an event at one node of its path."""
-    slot = int64(tree.node[node].slot)
-    is_leaf = tree.node[node].kind == LEAF
-    if slot == NOWHERE and not is_leaf:
-        return
-    if is_leaf and rules.predictor == ADAPTIVE:
-        nowhere = scratch.order[:0]
-        predict_first(tree, layout, rules, scratch, batch, row, node, k, weight, nowhere)
-    if rules.timing == FOLLOWED and slot != NOWHERE:
-        follow(tree, layout, rules, batch, row, slot, k, weight)
-        count_weights(tree, layout, slot, weight, batch.nominal, row)
-    class_weight = count_class(tree.node, tree.votes, tree.seen, node, k, weight, rules.effective_n)
-    if slot == NOWHERE:
-        return
-    tree.slot[slot].arrivals += 1
-    if rules.observer != GAUSSIAN:
-        keep_entries(tree, rules, scratch, batch, row, node, slot, k, weight)
-    elif no_gaps and tree.slot[slot].gaps == 0:
-        count_moments(tree.moments, slot, k, weight, class_weight, batch.numeric, row)
-    else:
-        count_with_gaps(tree, slot, k, weight, class_weight, batch.numeric, row)
-    count_values(
-        tree.values, layout.value_room, layout.value_start, slot, k, weight, batch.nominal, row
-    )
-    count_tokens(tree.tokens, slot, k, weight, batch.sparse_start, batch.sparse_index, row)
-
-
-@inner
-def look_at(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node: int) -> int:
-    """Check a node that has just counted an event; returns where it is now."""
-    at, counts = tree.node[node], tree.counts
-    forced, counts[PENDING_DUE] = counts[PENDING_DUE], 0
-    followed = rules.timing == FOLLOWED
-    if at.kind != LEAF and rules.reference_from == 0.0:
-        due = forced == 1
-        if forced == 0 and followed:
-            due = revision_is_due(tree, layout, rules, scratch, node)
-        elif forced == 0:
-            due = at.n - at.n_last >= rules.reevaluate_every
-        if due:
-            node = reevaluate(tree, layout, rules, scratch, node)
-            if counts[PENDING] > 0:
-                counts[PENDING_DUE] = 1
-        return node
-    due = forced == 1
-    if forced == 0:
-        if followed:
-            due = attempt_is_due(tree, layout, rules, scratch, node)
-        else:
-            due = at.n - at.n_last >= at.wait
-    if rules.reference_from > 0.0:
-        consider_beside_reference(tree, layout, rules, scratch, node, due)
-        return node
-    watch = tree.slot[at.slot]
-    audits = flag(False)
-    if watch.audited != 0 and forced == 0:
-        audits = watch.audit_first < 0.0 and watch.arrivals % rules.audit_step == 0
-    if due or audits:
-        consider(tree, layout, rules, scratch, node, due, audits, flag(True))
-        if counts[PENDING] > 0:
-            counts[PENDING_DUE] = 1
-    return node
-
-
-@inner
-def step_down(
-    tree: Tree, layout: Layout, rules: Rules, batch: Batch, row: int, node: int, weight: float
-) -> int:
-    """The child that the event goes to; a missing or unseen value may make one."""
-    at = tree.node[node]
-    first, column = int64(at.child), int64(at.column)
-    if at.kind == NUMERIC:
-        x = batch.numeric[row, column]
-        child = first + int64(x > at.cut) if x == x else heavier_branch(tree, node)
-    elif at.kind == MULTIWAY:
-        value, child = int64(batch.nominal[row, column]), int64(NOWHERE)
-        if 0 <= value < at.table_length:
-            child = int64(tree.tables[at.table_start + value])
-        if child == NOWHERE:
-            child = int64(at.other)
-            if child == NOWHERE or (rules.grow_unseen and value >= 0):
-                child = lost_child(tree, layout, rules, node, value)
-    elif at.kind == EQUALS:
-        child = first + int64(batch.nominal[row, column] != int(at.cut))
-    elif at.kind == SUBSET:
-        child = first + outside_subset(tree, node, int64(batch.nominal[row, column]))
-    else:
-        child = first + int64(holds_token(batch, row, column))
-    tree.node[child].routed += weight
-    return child
 
 
 @inner

@@ -25,9 +25,10 @@ from learner.kernels.tree import (
     PENDING,
     SHORT_OF_ROOM,
 )
-from learner.loop import learn_along_paths, learn_at_leaves
+from learner.loop import learn_at_leaves
 from learner.memory import enforce_memory, model_bytes
 from learner.model_bytes import pack_model, unpack_model
+from learner.paths import learn_along_paths
 from learner.reading import CHANGE_NAMES, attribute_name, test_text
 from learner.schema import Kind
 from learner.snapshot import Counters, Shape, Snapshot, counters_of, shape_of

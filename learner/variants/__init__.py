@@ -32,7 +32,7 @@ VARIANTS: dict[str, Variant] = {
             2000,
             "Domingos & Hulten: Mining High-Speed Data Streams",
             "splits once the best attribute leads the second best by the Hoeffding bound",
-            "the plain baseline: fastest, best understood",
+            "the plain baseline: fast, best understood",
             "one evaluation of all attributes every n_min events of a leaf",
             {},
         ),
@@ -99,7 +99,7 @@ VARIANTS: dict[str, Variant] = {
             "Sun et al.: Speeding up Very Fast Decision Tree with Low Computational Cost",
             "follows the best candidates event by event and attempts when they pass",
             "splits without delay, and many attributes",
-            "K measures more an event: slower than vfdt where an attempt is cheap",
+            "K measures more with every event: fewer evaluations than vfdt, but slower",
             {"timing": "imac"},
         ),
     )

@@ -1,0 +1,262 @@
+"""The walk of an event where inner nodes keep statistics too.
+
+Their splits are looked at again (EFDT), or a reference is measured. Arguments and early returns are
+those of learner/loop.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from learner.batch import Batch
+from learner.kernels.candidate import follow
+from learner.kernels.counting import (
+    count_class,
+    count_moments,
+    count_tokens,
+    count_values,
+    count_weights,
+    count_with_gaps,
+)
+from learner.kernels.jit import flag, inner, int64, kernel, place
+from learner.kernels.leaves import answer, predict_first
+from learner.kernels.nodes import has_room
+from learner.kernels.predict import leaf_of
+from learner.kernels.rules import ADAPTIVE, FOLLOWED, GAUSSIAN, Rules, Scratch
+from learner.kernels.splitting import lost_child
+from learner.kernels.tree import (
+    CLASSES,
+    COUNTED,
+    EQUALS,
+    EVENTS,
+    LEAF,
+    LOGGED,
+    MULTIWAY,
+    NOWHERE,
+    NUMERIC,
+    PENDING,
+    PENDING_DUE,
+    SHORT_OF_ROOM,
+    SUBSET,
+    TOKENS,
+    Layout,
+    Tree,
+    heavier_branch,
+    holds_token,
+    outside_subset,
+)
+from learner.loop import find_room, keep_entries, lacks_histograms, memory_check_is_due
+from learner.reference import consider_beside_reference
+from learner.variants.efdt import reevaluate
+from learner.variants.imac import attempt_is_due, revision_is_due
+from learner.variants.vfdt import consider
+
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+
+@kernel
+def learn_along_paths(
+    tree: Tree,
+    layout: Layout,
+    rules: Rules,
+    scratch: Scratch,
+    batch: Batch,
+    y: Codes,
+    weights: Floats,
+    start: int,
+    predicted: Codes,
+    no_gaps: bool,
+) -> int:
+    """Count events at every node on their way.   [MWS18] Alg. 1, and the reference of the delay."""
+    # Taken out of their groups once, as in learn_at_leaves; the common case makes no calls.
+    counts, widest = tree.counts, len(scratch.branch_counts)
+    node_of, slot_of, votes, seen = tree.node, tree.slot, tree.votes, tree.seen
+    moments, values, tokens, tables = tree.moments, tree.values, tree.tokens, tree.tables
+    numeric, nominal, value_start = batch.numeric, batch.nominal, layout.value_start
+    sparse_start, sparse_index, value_room = (
+        batch.sparse_start,
+        batch.sparse_index,
+        layout.value_room,
+    )
+    sparse, adaptive = len(sparse_index) > 0, rules.predictor == ADAPTIVE
+    quick = rules.observer == GAUSSIAN and rules.timing != FOLLOWED and no_gaps
+    quick = quick and rules.reference_from == 0.0
+    if counts[SHORT_OF_ROOM] > 0 and not find_room(tree, layout, rules, scratch):
+        return start
+    for row in range(start, len(y)):
+        weight, k = 1.0 if len(weights) == 0 else weights[row], int64(y[row])
+        here, node, resumed = place(row), int64(0), counts[PENDING] > 0
+        if resumed:  # counted down to this node last time
+            node = counts[PENDING] - 1
+            counts[PENDING] = 0
+        else:
+            if not has_room(tree, widest):
+                return row
+            if len(predicted) > 0:
+                asked = leaf_of(tree, batch, row)
+                predicted[row] = answer(tree, layout, rules, scratch, batch, row, asked)
+            meet_event(tree, batch, row, k, weight)
+        while True:
+            at = node_of[place(node)]
+            was_leaf, slot = at.kind == LEAF, int64(at.slot)
+            if not resumed:
+                if quick and slot != NOWHERE and not (was_leaf and adaptive):
+                    class_weight = count_class(
+                        node_of, votes, seen, node, k, weight, rules.effective_n
+                    )
+                    slot_of[place(slot)].arrivals += 1
+                    if slot_of[place(slot)].gaps == 0:
+                        count_moments(moments, slot, k, weight, class_weight, numeric, row)
+                    else:
+                        count_with_gaps(tree, slot, k, weight, class_weight, numeric, row)
+                    count_values(values, value_room, value_start, slot, k, weight, nominal, row)
+                    if sparse:
+                        count_tokens(tokens, slot, k, weight, sparse_start, sparse_index, row)
+                else:
+                    count_at(tree, layout, rules, scratch, batch, row, node, k, weight, no_gaps)
+            if slot != NOWHERE:
+                period = at.wait if was_leaf else rules.reevaluate_every
+                audited = was_leaf and slot_of[place(slot)].audited != 0
+                if not quick or resumed or audited or at.n - at.n_last >= period:
+                    if counts[LOGGED] + 2 > len(tree.log) or lacks_histograms(tree):
+                        counts[PENDING] = node + 1
+                        return row
+                    node = look_at(tree, layout, rules, scratch, node)
+                    if counts[PENDING] > 0:
+                        return row
+                    at = node_of[place(node)]
+            resumed = False
+            if was_leaf or at.kind == LEAF:
+                break
+            parent, node = node, int64(NOWHERE)
+            if at.kind == NUMERIC:
+                x = numeric[here, place(at.column)]
+                if x == x:
+                    node = int64(at.child) + int64(x > at.cut)
+            elif at.kind == MULTIWAY:
+                value = int64(nominal[here, place(at.column)])
+                if 0 <= value < at.table_length:
+                    node = int64(tables[place(at.table_start + value)])
+            if node == NOWHERE:
+                node = step_down(tree, layout, rules, batch, row, parent)
+            node_of[place(node)].routed += weight
+        if counts[SHORT_OF_ROOM] > 0 or memory_check_is_due(tree, rules):
+            return row + 1
+    return len(y)
+
+
+@inner
+def meet_event(tree: Tree, batch: Batch, row: int, k: int, weight: float) -> None:
+    """What the tree as a whole learns of an event."""
+    counts = tree.counts
+    if k >= counts[CLASSES]:
+        counts[CLASSES] = k + 1
+    counts[EVENTS] += 1
+    counts[COUNTED] += 1
+    tree.weight[0] += weight
+    for t in range(batch.sparse_start[row], batch.sparse_start[row + 1]):
+        counts[TOKENS] = max(counts[TOKENS], batch.sparse_index[t] + 1)
+
+
+@inner
+def count_at(
+    tree: Tree,
+    layout: Layout,
+    rules: Rules,
+    scratch: Scratch,
+    batch: Batch,
+    row: int,
+    node: int,
+    k: int,
+    weight: float,
+    no_gaps: bool,
+) -> None:
+    """Count an event at one node of its path."""
+    slot = int64(tree.node[node].slot)
+    is_leaf = tree.node[node].kind == LEAF
+    if slot == NOWHERE and not is_leaf:
+        return
+    if is_leaf and rules.predictor == ADAPTIVE:
+        nowhere = scratch.order[:0]
+        predict_first(tree, layout, rules, scratch, batch, row, node, k, weight, nowhere)
+    if rules.timing == FOLLOWED and slot != NOWHERE:
+        follow(tree, layout, rules, batch, row, slot, k, weight)
+        count_weights(tree, layout, slot, weight, batch.nominal, row)
+    class_weight = count_class(tree.node, tree.votes, tree.seen, node, k, weight, rules.effective_n)
+    if slot == NOWHERE:
+        return
+    tree.slot[slot].arrivals += 1
+    if rules.observer != GAUSSIAN:
+        keep_entries(tree, rules, scratch, batch, row, node, slot, k, weight)
+    elif no_gaps and tree.slot[slot].gaps == 0:
+        count_moments(tree.moments, slot, k, weight, class_weight, batch.numeric, row)
+    else:
+        count_with_gaps(tree, slot, k, weight, class_weight, batch.numeric, row)
+    count_values(
+        tree.values, layout.value_room, layout.value_start, slot, k, weight, batch.nominal, row
+    )
+    count_tokens(tree.tokens, slot, k, weight, batch.sparse_start, batch.sparse_index, row)
+
+
+@inner
+def look_at(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node: int) -> int:
+    """Check a node that has just counted an event; returns where it is now."""
+    at, counts = tree.node[node], tree.counts
+    forced, counts[PENDING_DUE] = counts[PENDING_DUE], 0
+    followed = rules.timing == FOLLOWED
+    if at.kind != LEAF and rules.reference_from == 0.0:
+        due = forced == 1
+        if forced == 0 and followed:
+            due = revision_is_due(tree, layout, rules, scratch, node)
+        elif forced == 0:
+            due = at.n - at.n_last >= rules.reevaluate_every
+        if due:
+            node = reevaluate(tree, layout, rules, scratch, node)
+            if counts[PENDING] > 0:
+                counts[PENDING_DUE] = 1
+        return node
+    due = forced == 1
+    if forced == 0:
+        if followed:
+            due = attempt_is_due(tree, layout, rules, scratch, node)
+        else:
+            due = at.n - at.n_last >= at.wait
+    if rules.reference_from > 0.0:
+        consider_beside_reference(tree, layout, rules, scratch, node, due)
+        return node
+    watch = tree.slot[at.slot]
+    audits = flag(False)
+    if watch.audited != 0 and forced == 0:
+        audits = watch.audit_first < 0.0 and watch.arrivals % rules.audit_step == 0
+    if due or audits:
+        consider(tree, layout, rules, scratch, node, due, audits, flag(True))
+        if counts[PENDING] > 0:
+            counts[PENDING_DUE] = 1
+    return node
+
+
+@inner
+def step_down(tree: Tree, layout: Layout, rules: Rules, batch: Batch, row: int, node: int) -> int:
+    """The child that the event goes to; a missing or unseen value may make one."""
+    at = tree.node[node]
+    first, column = int64(at.child), int64(at.column)
+    if at.kind == NUMERIC:
+        x = batch.numeric[row, column]
+        child = first + int64(x > at.cut) if x == x else heavier_branch(tree, node)
+    elif at.kind == MULTIWAY:
+        value, child = int64(batch.nominal[row, column]), int64(NOWHERE)
+        if 0 <= value < at.table_length:
+            child = int64(tree.tables[at.table_start + value])
+        if child == NOWHERE:
+            child = int64(at.other)
+            if child == NOWHERE or (rules.grow_unseen and value >= 0):
+                child = lost_child(tree, layout, rules, node, value)
+    elif at.kind == EQUALS:
+        child = first + int64(batch.nominal[row, column] != int(at.cut))
+    elif at.kind == SUBSET:
+        child = first + outside_subset(tree, node, int64(batch.nominal[row, column]))
+    else:
+        child = first + int64(holds_token(batch, row, column))
+    return child
