@@ -191,7 +191,7 @@ class Tree(NamedTuple):
     histogram: Floats  # [histogram, interval, class]
     pruned: Bytes  # [histogram, interval] 1 = its entries are not looked at
     free_histograms: Ints  # stack of those that no column owns
-    bins: Floats  # [slot, numeric column, class, interval] counts for naive Bayes
+    bins: Floats  # [slot, numeric column, class, interval] log2 of the share, times their number
     bin_shape: Floats  # [slot, numeric column, BIN_LOW|BIN_STEP|BIN_COUNT]
     candidate: Records  # [slot, place] of CANDIDATE
     sides: Floats  # [slot, place, branch, class] of candidates with two branches
