@@ -1,6 +1,6 @@
 # Bare `make` prints this list. Everything happens in .venv; nothing is installed elsewhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-peers check lint types contracts format docs bench lock clean
+.PHONY: help setup run test test-kafka test-faults test-peers check lint types contracts format docs bench lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -31,6 +31,12 @@ run: setup ## start the demo: broker, generator, learner and API on http://127.0
 test: setup check ## lint, types, import contracts and all tests
 	@$(BIN)/python -m pytest
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q tests/learner/test_small_cases.py
+
+test-kafka: setup ## tests on Apache Kafka itself, which they fetch (needs Java 17 and Maven)
+	@REQUIRE_KAFKA=1 $(BIN)/python -m pytest tests/kafka
+
+test-faults: setup ## crashes and faults only: kill -9, damaged and refused checkpoints, lost brokers
+	@REQUIRE_KAFKA=1 $(BIN)/python -m pytest tests/faults
 
 test-peers: setup ## accuracy beside river and MOA (installs the extra `peers`; MOA needs a JVM)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[peers]'

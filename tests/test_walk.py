@@ -26,7 +26,7 @@ from app.checkpoint import Checkpoint, CheckpointFolder
 from app.embedded import EmbeddedBroker
 from learner import Encoder, Schema, StreamingTree
 from streams import open_stream
-from tests.app.conftest import Broker
+from tests.brokers import Embedded
 
 ROOT = Path(__file__).parents[1]
 DEADLINE_SECONDS = 300  # a cold compile on a slow machine
@@ -117,7 +117,7 @@ def learned(answer: Answer) -> int:
 class Place:
     """A broker, a topic and a folder; services that run there end with it."""
 
-    def __init__(self, broker: Broker, folder: Path) -> None:
+    def __init__(self, broker: Embedded, folder: Path) -> None:
         self.broker, self.folder = broker, folder
         self.topic = broker.topic()
         self.started: list[Livetree] = []
@@ -154,7 +154,7 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     with EmbeddedBroker() as embedded:
-        made = Place(Broker(embedded), tmp_path)
+        made = Place(Embedded(embedded), tmp_path)
         try:
             yield made
         finally:

@@ -23,7 +23,8 @@ from app.errors import (
 )
 from app.settings import Settings
 from app.wiring import Service
-from tests.app.conftest import FEATURES, Broker, events
+from tests.app.conftest import FEATURES, events
+from tests.brokers import Embedded
 
 Make = Callable[..., Settings]
 
@@ -47,7 +48,7 @@ def wait(until: Callable[[], bool], service: Service, tries: int = 6000) -> None
     raise AssertionError("it did not happen")
 
 
-def settings_for(make_settings: Make, broker: Broker, topic: str, **more: Any) -> Settings:
+def settings_for(make_settings: Make, broker: Embedded, topic: str, **more: Any) -> Settings:
     kafka = {
         "bootstrap_servers": broker.bootstrap_servers,
         "topic": topic,
@@ -66,7 +67,7 @@ def model_of(folder: Path) -> str:
 
 
 def test_a_run_with_a_restart_learns_what_a_run_without_one_learns(
-    make_settings: Make, broker: Broker, tmp_path: Path
+    make_settings: Make, broker: Embedded, tmp_path: Path
 ) -> None:
     topic = broker.topic()
     poison = b'{"age": "abc", "label": "old"}'
@@ -100,7 +101,7 @@ def test_a_run_with_a_restart_learns_what_a_run_without_one_learns(
 
 
 def test_poison_arrives_at_the_dead_letters_with_bytes_and_headers_intact(
-    make_settings: Make, broker: Broker
+    make_settings: Make, broker: Embedded
 ) -> None:
     topic = broker.topic()
     settings = settings_for(make_settings, broker, topic)
@@ -120,7 +121,7 @@ def test_poison_arrives_at_the_dead_letters_with_bytes_and_headers_intact(
     )
 
 
-def test_ready_means_that_a_snapshot_is_there(make_settings: Make, broker: Broker) -> None:
+def test_ready_means_that_a_snapshot_is_there(make_settings: Make, broker: Embedded) -> None:
     topic = broker.topic()
     service = wiring.build(settings_for(make_settings, broker, topic, schema={"infer_from": 10}))
     assert service.ready() == (False, "starting")
@@ -138,7 +139,7 @@ def test_ready_means_that_a_snapshot_is_there(make_settings: Make, broker: Broke
     service.stop()
 
 
-def test_a_restart_is_ready_before_any_new_event(make_settings: Make, broker: Broker) -> None:
+def test_a_restart_is_ready_before_any_new_event(make_settings: Make, broker: Embedded) -> None:
     topic = broker.topic()
     settings = settings_for(make_settings, broker, topic)
     broker.send(topic, *events(50))
@@ -155,7 +156,7 @@ def test_a_restart_is_ready_before_any_new_event(make_settings: Make, broker: Br
 
 
 def test_a_lost_offset_ends_the_service_with_exit_code_4(
-    make_settings: Make, broker: Broker
+    make_settings: Make, broker: Embedded
 ) -> None:
     topic = broker.topic()
     settings = settings_for(make_settings, broker, topic)
@@ -178,7 +179,7 @@ def test_a_lost_offset_ends_the_service_with_exit_code_4(
     service.stop()
 
 
-def test_a_checkpoint_of_another_tree_is_refused(make_settings: Make, broker: Broker) -> None:
+def test_a_checkpoint_of_another_tree_is_refused(make_settings: Make, broker: Embedded) -> None:
     topic = broker.topic()
     broker.send(topic, *events(50))
     learn_to(wiring.build(settings_for(make_settings, broker, topic)), 50)
@@ -191,7 +192,7 @@ def test_a_checkpoint_of_another_tree_is_refused(make_settings: Make, broker: Br
 
 
 def test_a_damaged_newest_checkpoint_costs_only_the_events_since_the_one_before(
-    make_settings: Make, broker: Broker
+    make_settings: Make, broker: Embedded
 ) -> None:
     topic = broker.topic()
     settings = settings_for(make_settings, broker, topic)
@@ -219,7 +220,7 @@ def test_checkpoints_that_are_all_damaged_stop_the_start(make_settings: Make) ->
     service.stop()
 
 
-def test_two_learners_cannot_share_a_folder(make_settings: Make, broker: Broker) -> None:
+def test_two_learners_cannot_share_a_folder(make_settings: Make, broker: Embedded) -> None:
     settings = settings_for(make_settings, broker, broker.topic())
     first, second = wiring.build(settings), wiring.build(settings)
     first.start()
@@ -253,7 +254,7 @@ def test_a_file_is_learned_and_continued(make_settings: Make, tmp_path: Path) ->
 
 
 def test_without_checkpoints_nothing_touches_the_disk(
-    make_settings: Make, broker: Broker, tmp_path: Path
+    make_settings: Make, broker: Embedded, tmp_path: Path
 ) -> None:
     topic = broker.topic()
     broker.send(topic, *events(50))
@@ -265,7 +266,7 @@ def test_without_checkpoints_nothing_touches_the_disk(
 
 
 def test_a_schema_file_is_read_at_start_only(
-    make_settings: Make, broker: Broker, tmp_path: Path
+    make_settings: Make, broker: Embedded, tmp_path: Path
 ) -> None:
     file = tmp_path / "schema.json"
     file.write_text(json.dumps({"features": FEATURES, "classes": ["young", "old"]}))
@@ -285,7 +286,7 @@ def test_a_schema_file_is_read_at_start_only(
 
 
 def test_settings_are_logged_at_start_with_secrets_masked(
-    make_settings: Make, broker: Broker, capsys: pytest.CaptureFixture[str]
+    make_settings: Make, broker: Embedded, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from app import log
 

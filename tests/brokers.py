@@ -1,0 +1,87 @@
+"""Short words for producing to a broker and reading from it, whichever broker it is."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+
+from app.embedded import EmbeddedBroker
+
+numbers = count()
+
+
+class Broker:
+    """A broker that runs already."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "log_level": 0,
+                "message.max.bytes": 20_000_000,
+            }
+        )
+
+    def send(self, topic: str, *values: bytes | None, **more: Any) -> None:
+        """Produce records and wait until the broker has them."""
+        for value in values:
+            while True:
+                try:
+                    self.producer.produce(topic, value, **more)
+                    break
+                except BufferError:
+                    self.producer.poll(0.1)
+        assert self.producer.flush(60) == 0
+
+    def consumer(self, group: str = "test") -> Consumer:
+        """Return a consumer of a group."""
+        return Consumer(
+            {"bootstrap.servers": self.bootstrap_servers, "group.id": group, "log_level": 0}
+        )
+
+    def read(self, topic: str, expected: int, partition: int = 0) -> list[Message]:
+        """Return the first records of a partition; fails where there are more than expected."""
+        consumer = self.consumer()
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+        found = [consumer.poll(20) for _ in range(expected)]
+        extra = consumer.poll(0.3)
+        consumer.close()
+        assert extra is None
+        return [message for message in found if message is not None]
+
+    def range(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        """Return the first offset of a partition and the one after its last record."""
+        consumer = self.consumer()
+        found = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
+        consumer.close()
+        assert found is not None
+        return found
+
+    def end(self, topic: str, partition: int = 0) -> int:
+        """Return the offset after the last record of a partition."""
+        return self.range(topic, partition)[1]
+
+    def committed(self, topic: str, group: str) -> int:
+        """Return the offset that a group has committed for partition 0."""
+        consumer = self.consumer(group)
+        (place,) = consumer.committed([TopicPartition(topic, 0)], timeout=20)
+        consumer.close()
+        return int(place.offset)
+
+
+class Embedded(Broker):
+    """The broker in memory that the demo uses."""
+
+    def __init__(self, embedded: EmbeddedBroker) -> None:
+        super().__init__(embedded.bootstrap_servers)
+        self.embedded = embedded
+
+    def topic(self, partitions: int = 1) -> str:
+        """Create a topic of a name not used before, and its dead letters' topic."""
+        name = f"events-{next(numbers)}"
+        self.embedded.create_topic(name, partitions)
+        self.embedded.create_topic(f"{name}.dlq")
+        return name

@@ -1,0 +1,1 @@
+"""What is claimed of Kafka, shown on Apache Kafka itself."""
