@@ -1,0 +1,209 @@
+"""An Avro schema made fit for reading events: JSON-like values, and no record that hurts. Pure.
+
+What a schema says beyond the shape of the bytes (defaults, docs, aliases) is left out, and each
+logical type is given a name of ours, which app/avro.py has a function for:
+
+    timestamp-*, date, time-*   seconds       decimal        a number
+    bytes, fixed                text          uuid           text
+    float, double               a number, none where it is not finite
+
+A schema is refused with which a few bytes could become a huge value: one that holds itself, for
+its records may be nested as deeply as they are long, and one with values that take no bytes, for
+a list may have any number of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from app.errors import UnusableSchema
+
+DEEPEST = 64
+OURS = "livetree-"
+PLAIN = ("boolean", "int", "long", "string")
+
+# (type, logical type) -> what we make of it; a pair that is not here is read as its type alone.
+MEANINGS = {
+    ("int", "date"): "days",
+    ("int", "time-millis"): "millis",
+    ("long", "time-micros"): "micros",
+    **{
+        ("long", f"{zone}timestamp-{unit}"): unit
+        for zone in ("", "local-")
+        for unit in ("millis", "micros", "nanos")
+    },
+    ("bytes", "decimal"): "decimal",
+    ("fixed", "decimal"): "decimal",
+    ("fixed", "uuid"): "uuid",
+}
+# What becomes of types that JSON does not have.
+UNTOLD = {"float": "finite", "double": "finite", "bytes": "text", "fixed": "text"}
+MOST_SCALE = 300  # digits after the point; a float has no more
+
+
+def readable(text: str, referenced: Iterable[str] = ()) -> Any:
+    """Return the schema for fastavro, with what it refers to built in; raises UnusableSchema."""
+    try:
+        return _Rewriting(map(_parsed, referenced)).schema(_parsed(text), "", 0)[0]
+    except RecursionError as exc:
+        raise _too_deep() from exc
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        # A primitive type may be written without its quotes.
+        return text.strip()
+
+
+class _Rewriting:
+    """One walk over one schema."""
+
+    def __init__(self, referenced: Iterable[Any]) -> None:
+        self._definitions: dict[str, tuple[Mapping[str, Any], str]] = {}  # with the namespace
+        self._heights: dict[str, int] = {}  # of the named types that are written out already
+        self._open: list[str] = []  # named types that the walk is inside of
+        for schema in referenced:
+            self._collect(schema, "", 0)
+
+    def _collect(self, schema: Any, namespace: str, depth: int) -> None:
+        """Note the named types of a referenced schema."""
+        if depth > 2 * DEEPEST:
+            raise _too_deep()
+        if isinstance(schema, list):
+            for branch in schema:
+                self._collect(branch, namespace, depth + 1)
+        elif isinstance(schema, dict):
+            if "name" in schema and "type" in schema:
+                name, inner = _full_name(schema, namespace)
+                self._definitions.setdefault(name, (schema, namespace))
+                namespace = inner
+            for part in ("type", "items", "values"):
+                self._collect(schema.get(part), namespace, depth + 1)
+            for field in schema.get("fields") or ():
+                if isinstance(field, dict):
+                    self._collect(field.get("type"), namespace, depth + 1)
+
+    def schema(self, schema: Any, namespace: str, depth: int) -> tuple[Any, int]:
+        """Return a schema rewritten, and how many levels its values have."""
+        if depth > DEEPEST:
+            raise _too_deep()
+        if isinstance(schema, str):
+            return self._word(schema, namespace, depth)
+        if isinstance(schema, list):
+            return self._union(schema, namespace, depth)
+        if not isinstance(schema, dict):
+            raise UnusableSchema(f"schema has {schema!r:.60}; expected the name of a type")
+        kind = schema.get("type")
+        if kind in ("record", "error", "enum", "fixed"):
+            return self._named(schema, namespace, depth)
+        if kind in ("array", "map"):
+            part = "items" if kind == "array" else "values"
+            inner, height = self.schema(schema.get(part), namespace, depth + 1)
+            return {"type": kind, part: inner}, height + 1
+        if isinstance(kind, str) and kind in (*PLAIN, "bytes", "float", "double"):
+            return _primitive(kind, schema), 1
+        return self.schema(kind, namespace, depth + 1)  # {"type": {"type": ...}}
+
+    def _word(self, word: str, namespace: str, depth: int) -> tuple[Any, int]:
+        """Return a primitive type, or a named one: written out at its first use."""
+        if word in (*PLAIN, "bytes", "float", "double"):
+            return _primitive(word, {}), 1
+        if word == "null":
+            raise UnusableSchema(
+                "schema has a value of type null; expected null only as one of several types, "
+                "since such a value takes no bytes"
+            )
+        name = word if "." in word or not namespace else f"{namespace}.{word}"
+        if name not in self._heights and name not in self._open and name not in self._definitions:
+            name = word
+        if name in self._open:
+            raise UnusableSchema(
+                f"schema has the type '{name}', which holds itself; expected one that does not, "
+                "since its records may be nested without end"
+            )
+        if name in self._heights:
+            if depth + self._heights[name] > DEEPEST:
+                raise _too_deep()
+            return name, self._heights[name]
+        if name not in self._definitions:
+            raise UnusableSchema(f"schema has the type {word!r:.80}, which it does not define")
+        definition, around = self._definitions[name]
+        return self._named(definition, around, depth)
+
+    def _union(self, branches: list[Any], namespace: str, depth: int) -> tuple[Any, int]:
+        found = [
+            ("null", 1) if _is_null(branch) else self.schema(branch, namespace, depth + 1)
+            for branch in branches
+        ]
+        return [schema for schema, _ in found], 1 + max((h for _, h in found), default=0)
+
+    def _named(self, schema: Mapping[str, Any], namespace: str, depth: int) -> tuple[Any, int]:
+        """Return a record, an enum or a fixed."""
+        name, inner = _full_name(schema, namespace)
+        if name in self._open or name in self._heights:
+            return self._word(name, "", depth)
+        kind, height = schema["type"], 1
+        out: dict[str, Any] = {"type": kind, "name": name}
+        if kind == "enum":
+            out["symbols"] = schema.get("symbols")
+        elif kind == "fixed":
+            size = schema.get("size")
+            if not isinstance(size, int) or size < 1:
+                raise UnusableSchema(f"schema has '{name}' of size {size!r}; expected at least 1")
+            out = {**_primitive("fixed", schema), "name": name, "size": size}
+        else:
+            fields = schema.get("fields")
+            if not isinstance(fields, list) or not fields:
+                raise UnusableSchema(
+                    f"schema has the record '{name}' without fields; expected at least one, since "
+                    "such a value takes no bytes"
+                )
+            self._open.append(name)
+            out["fields"] = []
+            for field in fields:
+                if not isinstance(field, dict) or not isinstance(field.get("name"), str):
+                    raise UnusableSchema(f"record '{name}' has {field!r:.60}; expected a field")
+                found, below = self.schema(field.get("type"), inner, depth + 1)
+                out["fields"].append({"name": field["name"], "type": found})
+                height = max(height, below + 1)
+            self._open.pop()
+        self._heights[name] = height
+        return out, height
+
+
+def _is_null(branch: Any) -> bool:
+    return branch == "null" or (isinstance(branch, dict) and branch.get("type") == "null")
+
+
+def _primitive(kind: str, schema: Mapping[str, Any]) -> Any:
+    """Return a type that holds no other, with our name of what becomes of it."""
+    meaning = MEANINGS.get((kind, str(schema.get("logicalType"))), UNTOLD.get(kind))
+    if meaning is None:
+        return kind
+    out: dict[str, Any] = {"type": kind, "logicalType": OURS + meaning}
+    if meaning == "decimal":
+        scale = schema.get("scale", 0)
+        if not isinstance(scale, int) or not 0 <= scale <= MOST_SCALE:
+            raise UnusableSchema(f"schema has a decimal of scale {scale!r}; expected 0 to 300")
+        out["scale"] = scale
+    return out
+
+
+def _full_name(schema: Mapping[str, Any], around: str) -> tuple[str, str]:
+    """Return the full name of a named type, and the namespace inside of it."""
+    name, namespace = schema.get("name"), schema.get("namespace")
+    if not isinstance(name, str) or not name:
+        raise UnusableSchema(f"schema has a type named {name!r:.60}; expected a text")
+    if "." in name:
+        return name, name.rpartition(".")[0]
+    inner = namespace if isinstance(namespace, str) else around
+    return (f"{inner}.{name}" if inner else name), inner
+
+
+def _too_deep() -> UnusableSchema:
+    return UnusableSchema(f"schema is nested more than {DEEPEST} levels deep")
