@@ -142,7 +142,7 @@ def _id(value: bytes) -> int:
 
 
 def _words(exc: Exception) -> str:
-    return short(str(exc)).strip("'\"") or type(exc).__name__
+    return " ".join(str(exc).split())[:80] or type(exc).__name__
 
 
 # What becomes of the types that app/avro_schema.py has marked; fastavro calls these while reading.

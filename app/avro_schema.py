@@ -55,9 +55,11 @@ def readable(text: str, referenced: Iterable[str] = ()) -> Any:
 def _parsed(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        # A primitive type may be written without its quotes.
-        return text.strip()
+    except (msgspec.DecodeError, RecursionError) as exc:
+        word = text.strip()
+        if word.isidentifier():  # a primitive type may be written without its quotes
+            return word
+        raise UnusableSchema(f"schema is {text!r:.60}; expected JSON ({exc})") from exc
 
 
 class _Rewriting:
@@ -84,7 +86,9 @@ class _Rewriting:
                 namespace = inner
             for part in ("type", "items", "values"):
                 self._collect(schema.get(part), namespace, depth + 1)
-            for field in schema.get("fields") or ():
+            # A field is no type, but the type in it may be one with a name.
+            fields = schema.get("fields")
+            for field in fields if isinstance(fields, list) else ():
                 if isinstance(field, dict):
                     self._collect(field.get("type"), namespace, depth + 1)
 
@@ -150,7 +154,9 @@ class _Rewriting:
         kind, height = schema["type"], 1
         out: dict[str, Any] = {"type": kind, "name": name}
         if kind == "enum":
-            out["symbols"] = schema.get("symbols")
+            out["symbols"] = symbols = schema.get("symbols")
+            if not isinstance(symbols, list):
+                raise UnusableSchema(f"schema has '{name}' of {symbols!r:.60}; expected symbols")
         elif kind == "fixed":
             size = schema.get("size")
             if not isinstance(size, int) or size < 1:
