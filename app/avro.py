@@ -109,6 +109,7 @@ class AvroFormat:
             )
         if not isinstance(found, dict):
             raise NotAnObject(f"record is {short(found)}; expected an Avro record")
+        _leave_out_infinities(found)
         return found
 
     def typed(self, struct: type[msgspec.Struct]) -> Callable[[bytes], Any]:
@@ -137,6 +138,17 @@ def _compiled(fetched: Fetched) -> Any:
         raise UnusableSchema(f"schema is not Avro ({_words(exc)})") from exc
 
 
+def _leave_out_infinities(found: Any) -> None:
+    """Put None for numbers that are infinite or none at all, which JSON does not have either."""
+    for place, value in found.items() if isinstance(found, dict) else enumerate(found):
+        kind = type(value)
+        if kind is float:
+            if value - value:  # 0 for every other number
+                found[place] = None
+        elif kind is list or kind is dict:
+            _leave_out_infinities(value)
+
+
 def _id(value: bytes) -> int:
     return int.from_bytes(value[1:PREFIX], "big")
 
@@ -151,10 +163,6 @@ def _words(exc: Exception) -> str:
 def _decimal(data: bytes, schema: dict[str, Any], _: Any = None) -> float:
     unscaled = int.from_bytes(data, "big", signed=True)
     return float(unscaled / 10 ** int(schema["scale"]))
-
-
-def _finite(data: float, *_: Any) -> float | None:
-    return data if data - data == 0 else None
 
 
 def _text(data: bytes, *_: Any) -> str:
@@ -184,8 +192,6 @@ def _nanos(data: int, *_: Any) -> float:
 OWN_READERS: dict[str, Callable[..., object]] = {
     f"bytes-{OURS}decimal": _decimal,
     f"fixed-{OURS}decimal": _decimal,
-    f"float-{OURS}finite": _finite,
-    f"double-{OURS}finite": _finite,
     f"bytes-{OURS}text": _text,
     f"fixed-{OURS}text": _text,
     f"fixed-{OURS}uuid": _uuid,

@@ -5,7 +5,6 @@ logical type is given a name of ours, which app/avro.py has a function for:
 
     timestamp-*, date, time-*   seconds       decimal        a number
     bytes, fixed                text          uuid           text
-    float, double               a number, none where it is not finite
 
 A schema is refused with which a few bytes could become a huge value: one that holds itself, for
 its records may be nested as deeply as they are long, and one with values that take no bytes, for
@@ -23,7 +22,7 @@ from app.errors import UnusableSchema
 
 DEEPEST = 64
 OURS = "livetree-"
-PLAIN = ("boolean", "int", "long", "string")
+PRIMITIVE = ("boolean", "int", "long", "float", "double", "bytes", "string")
 
 # (type, logical type) -> what we make of it; a pair that is not here is read as its type alone.
 MEANINGS = {
@@ -40,7 +39,7 @@ MEANINGS = {
     ("fixed", "uuid"): "uuid",
 }
 # What becomes of types that JSON does not have.
-UNTOLD = {"float": "finite", "double": "finite", "bytes": "text", "fixed": "text"}
+UNTOLD = {"bytes": "text", "fixed": "text"}
 MOST_SCALE = 300  # digits after the point; a float has no more
 
 
@@ -109,13 +108,13 @@ class _Rewriting:
             part = "items" if kind == "array" else "values"
             inner, height = self.schema(schema.get(part), namespace, depth + 1)
             return {"type": kind, part: inner}, height + 1
-        if isinstance(kind, str) and kind in (*PLAIN, "bytes", "float", "double"):
+        if isinstance(kind, str) and kind in PRIMITIVE:
             return _primitive(kind, schema), 1
         return self.schema(kind, namespace, depth + 1)  # {"type": {"type": ...}}
 
     def _word(self, word: str, namespace: str, depth: int) -> tuple[Any, int]:
         """Return a primitive type, or a named one: written out at its first use."""
-        if word in (*PLAIN, "bytes", "float", "double"):
+        if word in PRIMITIVE:
             return _primitive(word, {}), 1
         if word == "null":
             raise UnusableSchema(

@@ -6,8 +6,10 @@ import contextlib
 import datetime as dt
 import json
 import math
+import re
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -168,6 +170,24 @@ def test_an_event_may_be_a_map_or_one_of_several_records() -> None:
 
     assert read(form_of(counts), framed(1, counts, {"a": 1})) == {"a": 1}
     assert read(form_of(either), b"\0\0\0\0\1" + long(1) + long(5)) == {"y": 5}
+
+
+def test_the_example_of_the_docs_is_read() -> None:
+    text = Path(__file__).parents[2].joinpath("docs/events.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Avro\n")[2].partition("\n## ")[0]
+    (example,) = re.findall(r"```json\n(.*?)```", section, re.DOTALL)
+    event = {
+        "at": MOMENT,
+        "age": None,
+        "country": "fr",
+        "words": ["good", "film"],
+        "paid": Decimal("19.99"),
+        "bought": True,
+    }
+
+    found = read(form_of(example), framed(1, json.loads(example), event))
+
+    assert found == event | {"at": SECONDS, "paid": 19.99}
 
 
 FEATURES = (

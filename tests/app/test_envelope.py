@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,6 +117,22 @@ def test_what_an_envelope_leaves_out_is_left_out() -> None:
     out = opened(record(EVENT, [("ce_specversion", b"1.0")]), structured(id=7, time="soon", data=1))
 
     assert out.stamps == {0: (None, None), 1: (None, None)}
+
+
+def test_the_examples_of_the_docs_are_one_and_the_same_event() -> None:
+    text = Path(__file__).parents[2].joinpath("docs/events.md").read_text(encoding="utf-8")
+    section = text.partition("\n## CloudEvents\n")[2].partition("\n## ")[0]
+    first, second = re.findall(r"```(?:json)?\n(.*?)```", section, re.DOTALL)
+    said, _, value = first.partition("\n\n")
+    headers = [tuple(line.encode().split(b": ", 1)) for line in said.splitlines()]
+    named = [(name.decode(), header) for name, header in headers]
+    kind = [("content-type", b"application/cloudevents+json")]
+
+    out = opened(record(value.strip().encode(), named), record(second.encode(), kind))
+
+    assert out.refused == []
+    assert out.values[0] == out.values[1]
+    assert out.stamps[0] == out.stamps[1] == ("e17", 1_794_801_780.5)
 
 
 BAD = [
