@@ -7,21 +7,25 @@ logical type is given a name of ours, which app/avro.py has a function for:
     bytes, fixed                text          uuid           text
 
 A schema is refused with which a few bytes could become a huge value: one that holds itself, for
-its records may be nested as deeply as they are long, and one with values that take no bytes, for
-a list may have any number of those.
+its records may be nested as deeply as they are long; one with values that take no bytes, for a
+list may have any number of those; one with lists of many records around a single byte; and one
+with more fields in fields than an event can sensibly have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from app.errors import UnusableSchema
 
-DEEPEST = 64
+DEEPEST = 64  # levels
+MOST_VALUES = 100_000  # of an event, without those in its lists and maps
+MOST_LOAD = 3  # values that one byte in a list or map may become
 OURS = "livetree-"
+LENGTHS = {"float": 4, "double": 8}  # in bytes; all others take at least one
 PRIMITIVE = ("boolean", "int", "long", "float", "double", "bytes", "string")
 
 # (type, logical type) -> what we make of it; a pair that is not here is read as its type alone.
@@ -46,9 +50,12 @@ MOST_SCALE = 300  # digits after the point; a float has no more
 def readable(text: str, referenced: Iterable[str] = ()) -> Any:
     """Return the schema for fastavro, with what it refers to built in; raises UnusableSchema."""
     try:
-        return _Rewriting(map(_parsed, referenced)).schema(_parsed(text), "", 0)[0]
+        found = _Rewriting(map(_parsed, referenced)).schema(_parsed(text), "", 0)
     except RecursionError as exc:
         raise _too_deep() from exc
+    if found.size > MOST_VALUES:
+        raise UnusableSchema(f"schema has {found.size} values; expected at most {MOST_VALUES}")
+    return found.schema
 
 
 def _parsed(text: str) -> Any:
@@ -61,12 +68,22 @@ def _parsed(text: str) -> Any:
         raise UnusableSchema(f"schema is {text!r:.60}; expected JSON ({exc})") from exc
 
 
+class _Type(NamedTuple):
+    """A type rewritten, and what its values can come to."""
+
+    schema: Any
+    height: int = 1  # levels
+    least: int = 1  # bytes that a value takes at least
+    load: float = 1.0  # values that one byte can become
+    size: int = 1  # values in one, lists and maps not looked into
+
+
 class _Rewriting:
     """One walk over one schema."""
 
     def __init__(self, referenced: Iterable[Any]) -> None:
         self._definitions: dict[str, tuple[Mapping[str, Any], str]] = {}  # with the namespace
-        self._heights: dict[str, int] = {}  # of the named types that are written out already
+        self._written: dict[str, _Type] = {}  # named types that are written out already
         self._open: list[str] = []  # named types that the walk is inside of
         for schema in referenced:
             self._collect(schema, "", 0)
@@ -91,8 +108,8 @@ class _Rewriting:
                 if isinstance(field, dict):
                     self._collect(field.get("type"), namespace, depth + 1)
 
-    def schema(self, schema: Any, namespace: str, depth: int) -> tuple[Any, int]:
-        """Return a schema rewritten, and how many levels its values have."""
+    def schema(self, schema: Any, namespace: str, depth: int) -> _Type:
+        """Return a schema rewritten."""
         if depth > DEEPEST:
             raise _too_deep()
         if isinstance(schema, str):
@@ -105,98 +122,129 @@ class _Rewriting:
         if kind in ("record", "error", "enum", "fixed"):
             return self._named(schema, namespace, depth)
         if kind in ("array", "map"):
-            part = "items" if kind == "array" else "values"
-            inner, height = self.schema(schema.get(part), namespace, depth + 1)
-            return {"type": kind, part: inner}, height + 1
+            return self._collection(schema, namespace, depth)
         if isinstance(kind, str) and kind in PRIMITIVE:
-            return _primitive(kind, schema), 1
+            return _primitive(kind, schema)
         return self.schema(kind, namespace, depth + 1)  # {"type": {"type": ...}}
 
-    def _word(self, word: str, namespace: str, depth: int) -> tuple[Any, int]:
+    def _collection(self, schema: Mapping[str, Any], namespace: str, depth: int) -> _Type:
+        part = "items" if schema["type"] == "array" else "values"
+        inner = self.schema(schema.get(part), namespace, depth + 1)
+        if inner.load > MOST_LOAD:
+            raise UnusableSchema(
+                f"schema has a list or map with up to {inner.load:g} values a byte; expected at "
+                f"most {MOST_LOAD}"
+            )
+        return _Type(
+            {"type": schema["type"], part: inner.schema}, inner.height + 1, load=inner.load
+        )
+
+    def _word(self, word: str, namespace: str, depth: int) -> _Type:
         """Return a primitive type, or a named one: written out at its first use."""
         if word in PRIMITIVE:
-            return _primitive(word, {}), 1
+            return _primitive(word, {})
         if word == "null":
             raise UnusableSchema(
                 "schema has a value of type null; expected null only as one of several types, "
                 "since such a value takes no bytes"
             )
         name = word if "." in word or not namespace else f"{namespace}.{word}"
-        if name not in self._heights and name not in self._open and name not in self._definitions:
+        if not any(name in known for known in (self._written, self._open, self._definitions)):
             name = word
         if name in self._open:
             raise UnusableSchema(
                 f"schema has the type '{name}', which holds itself; expected one that does not, "
                 "since its records may be nested without end"
             )
-        if name in self._heights:
-            if depth + self._heights[name] > DEEPEST:
+        if name in self._written:
+            if depth + self._written[name].height > DEEPEST:
                 raise _too_deep()
-            return name, self._heights[name]
+            return self._written[name]._replace(schema=name)
         if name not in self._definitions:
             raise UnusableSchema(f"schema has the type {word!r:.80}, which it does not define")
         definition, around = self._definitions[name]
         return self._named(definition, around, depth)
 
-    def _union(self, branches: list[Any], namespace: str, depth: int) -> tuple[Any, int]:
+    def _union(self, branches: list[Any], namespace: str, depth: int) -> _Type:
+        if not branches:
+            raise UnusableSchema("schema has a choice of no types; expected at least one")
         found = [
-            ("null", 1) if _is_null(branch) else self.schema(branch, namespace, depth + 1)
+            _Type("null", least=0)
+            if _is_null(branch)
+            else self.schema(branch, namespace, depth + 1)
             for branch in branches
         ]
-        return [schema for schema, _ in found], 1 + max((h for _, h in found), default=0)
+        return _Type(
+            [branch.schema for branch in found],
+            1 + max(branch.height for branch in found),
+            1 + min(branch.least for branch in found),
+            max(branch.load for branch in found),
+            max(branch.size for branch in found),
+        )
 
-    def _named(self, schema: Mapping[str, Any], namespace: str, depth: int) -> tuple[Any, int]:
+    def _named(self, schema: Mapping[str, Any], namespace: str, depth: int) -> _Type:
         """Return a record, an enum or a fixed."""
         name, inner = _full_name(schema, namespace)
-        if name in self._open or name in self._heights:
+        if name in self._open or name in self._written:
             return self._word(name, "", depth)
-        kind, height = schema["type"], 1
-        out: dict[str, Any] = {"type": kind, "name": name}
-        if kind == "enum":
-            out["symbols"] = symbols = schema.get("symbols")
+        if schema["type"] == "enum":
+            symbols = schema.get("symbols")
             if not isinstance(symbols, list):
                 raise UnusableSchema(f"schema has '{name}' of {symbols!r:.60}; expected symbols")
-        elif kind == "fixed":
+            found = _Type({"type": "enum", "name": name, "symbols": symbols})
+        elif schema["type"] == "fixed":
             size = schema.get("size")
             if not isinstance(size, int) or size < 1:
                 raise UnusableSchema(f"schema has '{name}' of size {size!r}; expected at least 1")
-            out = {**_primitive("fixed", schema), "name": name, "size": size}
+            marked = _primitive("fixed", schema).schema
+            found = _Type({**marked, "name": name, "size": size}, least=size)
         else:
-            fields = schema.get("fields")
-            if not isinstance(fields, list) or not fields:
-                raise UnusableSchema(
-                    f"schema has the record '{name}' without fields; expected at least one, since "
-                    "such a value takes no bytes"
-                )
             self._open.append(name)
-            out["fields"] = []
-            for field in fields:
-                if not isinstance(field, dict) or not isinstance(field.get("name"), str):
-                    raise UnusableSchema(f"record '{name}' has {field!r:.60}; expected a field")
-                found, below = self.schema(field.get("type"), inner, depth + 1)
-                out["fields"].append({"name": field["name"], "type": found})
-                height = max(height, below + 1)
+            found = self._record(name, schema.get("fields"), inner, depth)
             self._open.pop()
-        self._heights[name] = height
-        return out, height
+        self._written[name] = found
+        return found
+
+    def _record(self, name: str, fields: Any, namespace: str, depth: int) -> _Type:
+        if not isinstance(fields, list) or not fields:
+            raise UnusableSchema(
+                f"schema has the record '{name}' without fields; expected at least one, since "
+                "such a value takes no bytes"
+            )
+        found: list[tuple[str, _Type]] = []
+        for field in fields:
+            if not isinstance(field, dict) or not isinstance(field.get("name"), str):
+                raise UnusableSchema(f"record '{name}' has {field!r:.60}; expected a field")
+            found.append((field["name"], self.schema(field.get("type"), namespace, depth + 1)))
+        types = [held for _, held in found]
+        least = sum(held.least for held in types)
+        written = [{"name": field, "type": held.schema} for field, held in found]
+        return _Type(
+            {"type": "record", "name": name, "fields": written},
+            1 + max(held.height for held in types),
+            least,
+            max(held.load for held in types) + 1 / least,
+            1 + sum(held.size for held in types),
+        )
 
 
 def _is_null(branch: Any) -> bool:
     return branch == "null" or (isinstance(branch, dict) and branch.get("type") == "null")
 
 
-def _primitive(kind: str, schema: Mapping[str, Any]) -> Any:
+def _primitive(kind: str, schema: Mapping[str, Any]) -> _Type:
     """Return a type that holds no other, with our name of what becomes of it."""
+    least = LENGTHS.get(kind, 1)
     meaning = MEANINGS.get((kind, str(schema.get("logicalType"))), UNTOLD.get(kind))
     if meaning is None:
-        return kind
+        return _Type(kind, least=least)
     out: dict[str, Any] = {"type": kind, "logicalType": OURS + meaning}
     if meaning == "decimal":
         scale = schema.get("scale", 0)
         if not isinstance(scale, int) or not 0 <= scale <= MOST_SCALE:
             raise UnusableSchema(f"schema has a decimal of scale {scale!r}; expected 0 to 300")
         out["scale"] = scale
-    return out
+    return _Type(out, least=least)
 
 
 def _full_name(schema: Mapping[str, Any], around: str) -> tuple[str, str]:

@@ -341,6 +341,33 @@ def chain(levels: int) -> list[Any]:
     ]
 
 
+def around(levels: int) -> Any:
+    """Return records in records, with a single byte in the innermost."""
+    schema: Any = "boolean"
+    for i in range(levels):
+        schema = {"type": "record", "name": f"A{i}", "fields": [{"name": "x", "type": schema}]}
+    return schema
+
+
+def bomb(levels: int) -> Any:
+    """Return records that hold the one before twice."""
+    schema: Any = {"type": "record", "name": "B0", "fields": [{"name": "x", "type": "int"}]}
+    for i in range(1, levels):
+        fields = [{"name": "x", "type": schema}, {"name": "y", "type": f"B{i - 1}"}]
+        schema = {"type": "record", "name": f"B{i}", "fields": fields}
+    return schema
+
+
+def test_records_may_be_nested_and_be_in_lists() -> None:
+    schema = record_of(deep=around(30), list={"type": "array", "items": around(2) | {"name": "L"}})
+    event = b"\1" + long(2) + b"\0\1" + b"\0"
+
+    assert read(form_of(schema), b"\0\0\0\0\1" + event)["list"] == [
+        {"x": {"x": False}},
+        {"x": {"x": True}},
+    ]
+
+
 EMPTY = {"type": "record", "name": "Empty", "fields": []}
 
 
@@ -353,6 +380,9 @@ EMPTY = {"type": "record", "name": "Empty", "fields": []}
         (record_of(x={"type": "array", "items": EMPTY}), "'com.acme.Empty' without fields"),
         (record_of(x={"type": "array", "items": {**FIXED, "size": 0}}), "of size 0"),
         (record_of(x="null"), "such a value takes no bytes"),
+        (record_of(x={"type": "array", "items": around(3)}), "up to 4 values a byte; expected"),
+        (record_of(x={"type": "map", "values": around(60)}), "values a byte; expected at most 3"),
+        (bomb(30), "values; expected at most 100000"),
         (deep(100), "nested more than 64 levels"),
         ('{"type":"array","items":' * 50_000, "expected JSON ("),
         (chain(200), "nested more than 64 levels"),
