@@ -9,6 +9,7 @@ problem at once. The groups are in order of the record's walk.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -90,9 +91,39 @@ class SchemaSettings(Group):
         return self
 
 
-class EventSettings(Group):
-    """Where an event carries what; an event is one JSON object."""
+class RegistrySettings(Group):
+    """The schema registry that events in Avro are read with."""
 
+    url: str | None = None
+    """Its address, as in `https://registry:8081`; required with the format `avro`."""
+    username: str | None = None
+    """User, where it asks for a password."""
+    password: SecretStr | None = None
+    """Password of the user."""
+    token: SecretStr | None = None
+    """Bearer token, instead of a user and a password."""
+    ca_file: Path | None = None
+    """Certificates that the registry's own must lead to; none: the system's."""
+    timeout_seconds: float = Field(default=10, gt=0, le=60)
+    """Longest wait for one answer; then it is asked again, with growing pauses, without end."""
+
+    @field_validator("url")
+    @classmethod
+    def _an_address(cls, url: str | None) -> str | None:
+        if url is not None and not re.fullmatch(r"https?://[^/@?#\s]+[^@?#\s]*", url):
+            raise ValueError(
+                "an address as in https://registry:8081, with neither a user nor a query in it"
+            )
+        return url
+
+
+class EventSettings(Group):
+    """Where an event carries what; an event is one JSON object, or an Avro record."""
+
+    format: Literal["json", "avro"] = "json"
+    """How events are written: JSON, or Avro after the id of its schema in a registry."""
+    registry: RegistrySettings = RegistrySettings()
+    """The schema registry that events in Avro are read with."""
     label_field: str = Field(default="label", min_length=1)
     """Field with the class label: a text, a number or a truth value."""
     weight_field: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -164,9 +165,17 @@ def _line(model: type[Settings], error: ErrorDetails) -> str:
     if error["type"] == "string_pattern_mismatch":
         expected = "letters, digits, '_', '.' and '-' only"
     expected = expected.removeprefix("have ")
-    secret = any(word in path[-1] for word in ("password", "secret"))
-    shown = "'**********'" if secret else _short(value)
+    shown = _short(_masked(path[-1], value))
     return f"{name} is {shown}; expected {expected[:1].lower()}{expected[1:]}"
+
+
+def _masked(name: str, value: object) -> object:
+    """Return a value as it may be shown: a secret not at all, wherever in it one is."""
+    if isinstance(value, Mapping):
+        return {key: _masked(str(key), inner) for key, inner in value.items()}
+    in_address = isinstance(value, str) and "://" in value and "@" in value
+    secret = any(word in name.lower() for word in ("password", "secret", "token"))
+    return "**********" if secret or in_address else value
 
 
 def _suggestion(model: type[BaseModel], path: tuple[str, ...]) -> str:
@@ -204,7 +213,36 @@ def _contradictions(settings: Settings) -> list[str]:
             for feature in schema.features
             if feature.name in settings.event.reserved
         ]
-    return problems + _sasl_problems(settings) + _tree_problems(settings)
+    return [
+        *problems,
+        *_format_problems(settings),
+        *_sasl_problems(settings),
+        *_tree_problems(settings),
+    ]
+
+
+def _format_problems(settings: Settings) -> list[str]:
+    """Name what Avro needs and does not have."""
+    if settings.event.format != "avro":
+        return []
+    problems = []
+    named = "event.format (LIVETREE_EVENT__FORMAT) is 'avro'"
+    if importlib.util.find_spec("fastavro") is None:
+        problems.append(f"{named}, which needs an extra; install it: pip install 'livetree[avro]'")
+    if settings.event.registry.url is None:
+        path = ("event", "registry", "url")
+        problems.append(
+            f"{'.'.join(path)} ({variable_of(path)}) is missing; expected the address of the "
+            "schema registry with the format avro"
+        )
+    if settings.source == "file":
+        problems.append(f"{named}; expected json with the source file, which has one event a line")
+    registry, where = settings.event.registry, "event.registry (LIVETREE_EVENT__REGISTRY__...)"
+    if (registry.username is None) != (registry.password is None):
+        problems.append(f"{where} has one of username and password; expected both or neither")
+    if registry.username is not None and registry.token is not None:
+        problems.append(f"{where} has a username and a token; expected one way to get in")
+    return problems
 
 
 def _sasl_problems(settings: Settings) -> list[str]:
