@@ -56,6 +56,7 @@ class Consumer:
         self._checkpoints = checkpoints
         self._telemetry = Telemetry(metrics, settings.name)
         self._start_at = Start()
+        self._kept: dict[int, int] = {}  # offsets of the newest checkpoint
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="consumer", daemon=True)
         publish, checkpoint = settings.publish, settings.checkpoint
@@ -66,6 +67,7 @@ class Consumer:
     def start(self, training: Training, start_at: Start) -> None:
         """Begin in a thread, from a checkpoint's state or from none."""
         self.training, self._start_at = training, start_at
+        self._kept = dict(start_at.offsets)
         self._telemetry.resume(training)
         self.heartbeat = time.monotonic()
         self._thread.start()
@@ -101,6 +103,8 @@ class Consumer:
             self.heartbeat = time.monotonic()
             records = self.source.poll(self.settings.kafka.poll_batch)
             self._learn(records)
+            if not records and not self._checkpoint.pending and self._moved():
+                self._checkpoint.add(1)
             if self._publish.due():
                 self._publish_now()
             if self._checkpoint.due():
@@ -123,6 +127,16 @@ class Consumer:
         self._telemetry.batch(self.source.topic, records, outcome, seconds)
         self._publish.add(outcome.learned)
         self._checkpoint.add(len(records))
+
+    def _moved(self) -> bool:
+        """Whether offsets went by that no record had, and no checkpoint has them yet.
+
+        Otherwise the broker might drop them, and a restart would miss what never was an event.
+        """
+        tree = self.training.tree
+        if self._checkpoints is None or tree is None or not tree.counters().events:
+            return False
+        return any(at > self._kept.get(p, -1) for p, at in self.source.positions().items())
 
     def _publish_now(self) -> None:
         """Swap in a snapshot of what is learned; none before the first event."""
@@ -169,6 +183,7 @@ class Consumer:
             if final:
                 raise
             return
+        self._kept = offsets
         self.source.commit(offsets)
         seconds = time.perf_counter() - started
         self._metrics.checkpoints.labels("written").inc()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import count
 from typing import Any
 
@@ -24,6 +25,17 @@ class Broker:
                 "message.max.bytes": 20_000_000,
             }
         )
+
+    def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
+        """Create a topic; a broker with properties of topics takes them as well."""
+        raise NotImplementedError
+
+    def topic(self, partitions: int = 1, **config: str) -> str:
+        """Create a topic of a name not used before, and its dead letters' topic."""
+        name = f"events-{os.getpid()}-{next(numbers)}"
+        self.create_topic(name, partitions, **config)
+        self.create_topic(f"{name}.dlq")
+        return name
 
     def send(self, topic: str, *values: bytes | None, **more: Any) -> None:
         """Produce records and wait until the broker has them."""
@@ -77,11 +89,8 @@ class Embedded(Broker):
 
     def __init__(self, embedded: EmbeddedBroker) -> None:
         super().__init__(embedded.bootstrap_servers)
-        self.embedded = embedded
+        self._embedded = embedded
 
-    def topic(self, partitions: int = 1) -> str:
-        """Create a topic of a name not used before, and its dead letters' topic."""
-        name = f"events-{next(numbers)}"
-        self.embedded.create_topic(name, partitions)
-        self.embedded.create_topic(f"{name}.dlq")
-        return name
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Create a topic."""
+        self._embedded.create_topic(name, partitions)

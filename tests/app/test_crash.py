@@ -22,7 +22,7 @@ from app.settings import Settings
 from learner import Encoder, Schema, StreamingTree
 from streams import open_stream
 from tests.app.conftest import FEATURES, events
-from tests.brokers import Embedded
+from tests.brokers import Broker
 
 # Every line is the settings of a learner. It is forked, so that only one process has to import
 # everything, and is reaped before the next one begins.
@@ -111,7 +111,7 @@ def newest(folder: Path) -> int:
     return int(files[0].stem) if files else 0
 
 
-def over_kafka(broker: Embedded, topic: str, folder: Path) -> dict[str, Any]:
+def over_kafka(broker: Broker, topic: str, folder: Path) -> dict[str, Any]:
     return {
         "kafka": {
             "bootstrap_servers": broker.bootstrap_servers,
@@ -126,7 +126,7 @@ def over_kafka(broker: Embedded, topic: str, folder: Path) -> dict[str, Any]:
 
 
 def test_a_killed_learner_continues_to_the_same_model(
-    broker: Embedded, learners: Learners, tmp_path: Path
+    broker: Broker, learners: Learners, tmp_path: Path
 ) -> None:
     topic = broker.topic()
     folder = tmp_path / "killed"

@@ -22,7 +22,7 @@ from typing import Any, Self
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from tests.brokers import Broker, numbers
+from tests.brokers import Broker
 
 VERSION = "4.3.1"
 CACHE = Path.home() / ".cache" / "livetree" / f"kafka-{VERSION}"
@@ -206,13 +206,6 @@ class Kafka(Broker):
         topic = NewTopic(name, partitions, 1, config=properties)
         for future in self.admin.create_topics([topic]).values():
             future.result(30)
-
-    def topic(self, partitions: int = 1, **config: str) -> str:
-        """Create a topic of a name not used before, and its dead letters' topic."""
-        name = f"events-{os.getpid()}-{next(numbers)}"
-        self.create_topic(name, partitions, **config)
-        self.create_topic(f"{name}.dlq")
-        return name
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until it is gone."""

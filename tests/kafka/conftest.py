@@ -13,6 +13,8 @@ from tests.kafka.broker import Kafka, Unavailable, libraries
 
 REQUIRED = "REQUIRE_KAFKA"  # set where a test that is skipped would be a test that is missing
 
+running: list[Kafka] = []
+
 __all__ = ["kafka", "kafka_there", "make_settings"]
 
 
@@ -29,6 +31,15 @@ def kafka_there() -> Path:
 
 @pytest.fixture(scope="session")
 def kafka(kafka_there: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """Return a running broker."""
-    with Kafka(tmp_path_factory.mktemp("kafka") / "broker") as running:
-        yield running
+    """Return a running broker: one a process, whichever folders' tests ask for it."""
+    if not running:
+        running.append(Kafka(tmp_path_factory.mktemp("kafka") / "broker").start())
+    yield running[0]
+    running[0].kill()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs Kafka, for `-m kafka`."""
+    for item in items:
+        if "kafka_there" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.kafka)
