@@ -58,11 +58,13 @@ class Broker:
         """Return the first records of a partition; fails where there are more than expected."""
         consumer = self.consumer()
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-        found = [consumer.poll(20) for _ in range(expected)]
+        found: list[Message] = []
+        while len(found) < expected and (message := consumer.poll(60)) is not None:
+            found.append(message)
         extra = consumer.poll(0.3)
         consumer.close()
-        assert extra is None
-        return [message for message in found if message is not None]
+        assert (len(found), extra) == (expected, None)
+        return found
 
     def range(self, topic: str, partition: int = 0) -> tuple[int, int]:
         """Return the first offset of a partition and the one after its last record."""

@@ -64,6 +64,7 @@ PROPERTIES: dict[str, object] = {
     "log.cleaner.backoff.ms": 200,
     "log.initial.task.delay.ms": 100,
     "log.retention.check.interval.ms": 500,
+    "log.retention.ms": -1,  # records of long ago would be deleted at once
     "message.max.bytes": 20_000_000,
     "socket.request.max.bytes": 104_857_600,
 }
@@ -162,7 +163,9 @@ class Kafka(Broker):
         return ["java", *QUICK_JVM, LOUD_ONLY, "-cp", f"{self._libraries}/*", program]
 
     def start(self) -> Self:
-        """Start the process and wait until it answers."""
+        """Start the process, unless it runs, and wait until it answers."""
+        if self._process is not None:
+            return self
         with (self.folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._java("kafka.Kafka"), str(self._configuration)], stdout=log, stderr=log

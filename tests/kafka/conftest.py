@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from app.source import Record
+from app.training import Outcome, Training
 from tests.app.conftest import make_settings
 from tests.kafka.broker import Kafka, Unavailable, libraries
 
@@ -36,6 +38,21 @@ def kafka(kafka_there: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         running.append(Kafka(tmp_path_factory.mktemp("kafka") / "broker").start())
     yield running[0]
     running[0].kill()
+
+
+@pytest.fixture
+def learned(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
+    """Return every record that a service of this process gives its tree, as they come."""
+    given: list[Record] = []
+    learn = Training.learn
+
+    def noting(self: Training, records: Sequence[Record]) -> Outcome:
+        outcome = learn(self, records)
+        given.extend(records)
+        return outcome
+
+    monkeypatch.setattr(Training, "learn", noting)
+    return given
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
