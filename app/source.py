@@ -32,6 +32,7 @@ log = get_logger(__name__)
 METADATA_SECONDS = 1.0  # short: the stop flag is only looked at between polls
 WATERMARK_SECONDS = 10.0
 RETRY_SECONDS = 5.0
+QUEUE_PAUSE_MS = 20
 
 # Errors on a partition that no waiting mends.
 STOPPING = (
@@ -110,6 +111,9 @@ class KafkaSource:
     def _new_consumer(self) -> Consumer:
         properties: dict[str, Any] = {
             "fetch.wait.max.ms": self._settings.fetch_wait_ms,
+            # With a full queue the client pauses, by default for a second; a tree that has
+            # learned the queue by then would wait for it.
+            "fetch.queue.backoff.ms": QUEUE_PAUSE_MS,
             "log_level": 4,
             **self._settings.client_properties(),
             "group.id": self._settings.group_id,

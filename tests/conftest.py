@@ -44,3 +44,10 @@ def broker(request: pytest.FixtureRequest) -> Broker:
     """Return the broker in memory, then Apache Kafka: what needs any broker holds on both."""
     found: Broker = request.getfixturevalue(request.param)
     return found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs Kafka, for `-m kafka`."""
+    for item in items:
+        if "kafka_there" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.kafka)

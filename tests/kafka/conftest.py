@@ -53,10 +53,3 @@ def learned(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
 
     monkeypatch.setattr(Training, "learn", noting)
     return given
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs Kafka, for `-m kafka`."""
-    for item in items:
-        if "kafka_there" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.kafka)

@@ -30,19 +30,15 @@ FIRST, MORE = 6000, 500
 def topic(kafka: Kafka) -> str:
     """Return a topic into which the command has written."""
     name = kafka.topic()
-    produce(kafka, name, FIRST, seed=7)
-    return name
-
-
-def produce(kafka: Kafka, topic: str, count: int, seed: int) -> None:
     said = subprocess.run(
-        [sys.executable, "-m", "app", "produce", "--stream", "agrawal", "--topic", topic,
-         "--events", str(count), "--seed", str(seed),
+        [sys.executable, "-m", "app", "produce", "--stream", "agrawal", "--topic", name,
+         "--events", str(FIRST), "--seed", "7",
          "--bootstrap-servers", kafka.bootstrap_servers],
         cwd=ROOT, capture_output=True, text=True, timeout=300, check=True,
     ).stdout  # fmt: skip
-    assert f"{count:,} events delivered to topic '{topic}'" in said
+    assert f"{FIRST:,} events delivered to topic '{name}'" in said
     assert "0 failed" in said
+    return name
 
 
 @pytest.fixture
@@ -64,7 +60,8 @@ def test_a_variant_learns_answers_stops_and_goes_on(
     answers(started[-1], variant, topic, before)
     ends_cleanly(started[-1])
 
-    produce(kafka, topic, MORE, seed=before)
+    more = open_stream("agrawal", seed=before).events(MORE)
+    kafka.send(topic, *[json.dumps(event).encode() for event in more])
     total = before + MORE
     started.append(Livetree(config, tmp_path / "second.jsonl"))
     answers(started[-1], variant, topic, total)
