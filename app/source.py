@@ -234,8 +234,8 @@ class KafkaSource:
         known = self._start
         if known.identity and self._cluster and known.identity != self._cluster:
             self._source_changed(f"cluster id is '{self._cluster}'; expected '{known.identity}'")
-        self._topic_id.ask()
-        if known.topic_id and (self._in_doubt or not self._assigned):
+        self._topic_id.ask(self._cluster)
+        if self._in_doubt or not self._assigned:
             self._check_topic_id(ANSWER_SECONDS)
         missing = sorted((self._start.offsets.keys() | self._assigned) - found)
         if missing:
@@ -246,8 +246,6 @@ class KafkaSource:
         """Compare the topic's id with the one that was learned from, or take note of the first."""
         answer, known = self._topic_id.answer(wait_seconds), self._start.topic_id
         if answer is None:
-            if wait_seconds:
-                self._say("topic id not known yet, going on without", topic=self.topic)
             return
         if known and answer != known:
             self._source_changed(
