@@ -110,16 +110,19 @@ class KafkaDeadLetters:
                 )
                 break
             except BufferError:
-                self._producer.poll(0.1)
+                self._work(self._producer.poll, 0.1)
                 self._raise_failure()
             except KafkaException as exc:
+                self._work(self._producer.poll, 0)  # which tells of a fatal error what it is
+                self._raise_failure()
                 raise self._lost(exc.args[0].str()) from exc
-        self._producer.poll(0)
+        self._work(self._producer.poll, 0)
 
     def flush(self, may_wait: Callable[[], bool] = patiently) -> None:
         """Wait until the broker has confirmed every record."""
         began = time.monotonic()
-        while waiting := self._producer.flush(min(SLICE_SECONDS, self._timeout_seconds)):
+        slice_seconds = min(SLICE_SECONDS, self._timeout_seconds)
+        while waiting := self._work(self._producer.flush, slice_seconds):
             self._raise_failure()
             passed = time.monotonic() - began
             if passed >= self._timeout_seconds or not may_wait():
@@ -128,11 +131,19 @@ class KafkaDeadLetters:
 
     def close(self) -> None:
         """Deliver what can still be delivered."""
-        self._producer.flush(1.0)
+        self._work(self._producer.flush, 1.0)
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
             self._failed = error
+
+    def _work(self, step: Callable[[float], int], seconds: float) -> int:
+        """Let the producer work, and take note when it is broken for good."""
+        try:
+            return step(seconds)
+        except KafkaException as exc:
+            self._failed = exc.args[0]
+            return 0
 
     def _raise_failure(self) -> None:
         if self._failed is not None:
@@ -141,7 +152,7 @@ class KafkaDeadLetters:
     def _lost(self, why: str) -> DeadLetterLost:
         return DeadLetterLost(
             f"dead letters could not be delivered to topic '{self.topic}': {why}; expected it to "
-            "exist and to take records as large as the events' topic does, or "
+            "exist, to be open to us, and to take records as large as the events' topic does, or "
             "LIVETREE_DEAD_LETTER__ENABLED=false"
         )
 

@@ -58,7 +58,7 @@ def raising(owner: str, method: str, fault: str, trigger: Path) -> str:
 
 
 def waiting(owner: str, method: str, trigger: Path) -> str:
-    """Return code by which a method waits while a file exists; the file `.met` tells that it does."""
+    """Return code by which a method waits while a file exists, and tells so by a file `.met`."""
     return WAITING.format(owner=owner, method=method, trigger=str(trigger))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 300.0  # a slow machine, or kernels that must be compiled first
+PATIENCE_SECONDS = 180.0  # a slow machine, or kernels that must be compiled first
 
 START = "from app.cli import main\nmain()\n"
 

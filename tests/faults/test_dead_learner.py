@@ -98,7 +98,7 @@ def test_requests_in_flight_are_answered_before_the_process_ends(
     rows = [{"age": float(age), "car": "c1", "words": []} for age in range(300)]
     answers: list[tuple[int, bytes]] = []
     request = threading.Thread(
-        target=lambda: answers.append(served.post("/predict", {"rows": rows}))
+        target=lambda: answers.append(served.post("/predict", {"instances": rows}))
     )
     request.start()
     served.wait(hold.with_suffix(".met").exists)
