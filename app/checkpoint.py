@@ -8,7 +8,10 @@
     digest           32 bytes  SHA-256 of everything before
 
 Written under a temporary name, synced, renamed, and the folder synced: a crash leaves the old
-file or the new one. The newest whole file wins; a damaged one is passed over, and said so.
+file or the new one. The newest whole file wins; a damaged one is passed over, and said so. Magic,
+version and digest stand at the same places in every format, so that a file of another version of
+the program is told from a damaged one: it is refused, because passing over it would give up what
+it has learned.
 """
 
 from __future__ import annotations
@@ -18,18 +21,23 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from app.errors import (
     CheckpointLocked,
     CheckpointMismatch,
     CheckpointUnreadable,
     CheckpointUnwritable,
+    CheckpointVersion,
 )
 from app.log import get_logger
+from learner import SnapshotError, SnapshotVersion
+
+T = TypeVar("T")
 
 log = get_logger(__name__)
 
@@ -53,6 +61,7 @@ class Checkpoint:
     created_at: str  # RFC 3339
     shaping: Mapping[str, Any] = field(default_factory=dict)  # settings that shape the tree
     evaluation: Mapping[str, Any] = field(default_factory=dict)
+    topic_id: str | None = None  # which topic of this name; None: not known when it was written
 
     def to_bytes(self) -> bytes:
         """Return the file's content."""
@@ -64,19 +73,22 @@ class Checkpoint:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Checkpoint:
-        """Read a file's content; raises CheckpointUnreadable."""
+        """Read a file's content; raises CheckpointUnreadable, CheckpointVersion."""
         if len(content) < PREAMBLE.size + DIGEST_BYTES or not content.startswith(MAGIC):
             raise CheckpointUnreadable("it is not a checkpoint, or was cut off")
-        _, version, header_bytes = PREAMBLE.unpack_from(content)
-        if version != FORMAT_VERSION:
-            raise CheckpointUnreadable(f"format version is {version}; expected {FORMAT_VERSION}")
         body, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
         if hashlib.sha256(body).digest() != digest:
             raise CheckpointUnreadable("its checksum does not fit: it is damaged")
+        _, version, header_bytes = PREAMBLE.unpack_from(content)
+        if version != FORMAT_VERSION:
+            raise CheckpointVersion(f"format version is {version}; expected {FORMAT_VERSION}")
         end = PREAMBLE.size + header_bytes
-        header = json.loads(body[PREAMBLE.size : end])
-        header["offsets"] = {int(p): int(o) for p, o in header["offsets"].items()}
-        return cls(model=body[end:], **header)
+        try:
+            header = json.loads(body[PREAMBLE.size : end])
+            header["offsets"] = {int(p): int(o) for p, o in header["offsets"].items()}
+            return cls(model=body[end:], **header)
+        except (ValueError, TypeError, KeyError, AttributeError) as exc:
+            raise CheckpointUnreadable(f"its header is not one of ours: {exc}") from exc
 
 
 def require_fit(
@@ -109,6 +121,7 @@ class CheckpointFolder:
     def __init__(self, folder: Path, keep: int = 3) -> None:
         self.folder = Path(folder)
         self.keep = keep
+        self.unreadable = 0  # files passed over
         self._lock: BinaryIO | None = None
 
     def acquire(self) -> None:
@@ -123,13 +136,15 @@ class CheckpointFolder:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
             lock.close()
+            if not isinstance(exc, BlockingIOError):  # a file system without locks
+                raise CheckpointUnwritable(self._refused(exc, "a lock")) from exc
             raise CheckpointLocked(
                 f"checkpoint folder '{self.folder}' is in use by another learner; expected one "
                 "at a time. Stop it, or name another LIVETREE_CHECKPOINT__FOLDER"
             ) from exc
         self._lock = lock
         for leftover in self.folder.glob("*.tmp"):
-            leftover.unlink(missing_ok=True)
+            self._remove(leftover)
 
     def release(self) -> None:
         """Let others use the folder."""
@@ -144,14 +159,30 @@ class CheckpointFolder:
 
     def load(self) -> Checkpoint | None:
         """Return the newest whole checkpoint, None in an empty folder."""
+        return self.restore(lambda checkpoint: checkpoint)
+
+    def restore(self, build: Callable[[Checkpoint], T]) -> T | None:
+        """Return what can be built from the newest checkpoint, None in an empty folder.
+
+        One that is damaged, or whose model is, is passed over for the one before; one that
+        another version of the program wrote is refused.
+        """
         faults: list[str] = []
         files = self.files()
         for path in files:
             try:
                 found = Checkpoint.from_bytes(path.read_bytes())
-            except (CheckpointUnreadable, OSError, ValueError, TypeError, KeyError) as exc:
+                built = build(found)
+            except (CheckpointVersion, SnapshotVersion) as exc:
+                raise CheckpointVersion(
+                    f"checkpoint '{path}' was written by another version of this program: {exc}. "
+                    "Start that version; or move the file away, and what was learned since the "
+                    "checkpoint before is learned again from the log"
+                ) from exc
+            except (CheckpointUnreadable, SnapshotError, OSError) as exc:
                 if isinstance(exc, FileNotFoundError) and self.files() != files:
-                    return self.load()  # a learner at work has dropped it for a newer one
+                    return self.restore(build)  # a learner at work dropped it for a newer one
+                self.unreadable += 1
                 faults.append(f"{path.name}: {exc}")
                 log.error(
                     "checkpoint unreadable, trying the one before",
@@ -160,7 +191,7 @@ class CheckpointFolder:
                 )
                 continue
             log.info("checkpoint loaded", path=str(path), events=found.events)
-            return found
+            return built
         if faults:
             raise CheckpointUnreadable(
                 f"no checkpoint in '{self.folder}' can be read: {'; '.join(faults)}. Expected at "
@@ -182,12 +213,22 @@ class CheckpointFolder:
                 os.fsync(file.fileno())
             temporary.rename(path)
             self._sync_folder()
-            for old in self.files()[self.keep :]:
-                old.unlink(missing_ok=True)
         except OSError as exc:
-            temporary.unlink(missing_ok=True)
+            # After a failed sync the system may take the file for clean: it is written anew from
+            # the first byte next time, never only synced again.
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
             raise CheckpointUnwritable(self._refused(exc)) from exc
+        for old in self.files()[self.keep :]:
+            self._remove(old)
         return len(content)
+
+    def _remove(self, path: Path) -> None:
+        """Remove what is not needed; that it stays costs room, not safety."""
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as exc:
+            log.warning("file not removed", path=str(path), reason=exc.strerror)
 
     def _sync_folder(self) -> None:
         """Without this the new name itself can be lost with the power."""
@@ -197,9 +238,9 @@ class CheckpointFolder:
         finally:
             os.close(descriptor)
 
-    def _refused(self, exc: OSError) -> str:
+    def _refused(self, exc: OSError, what: str = "a file") -> str:
         return (
-            f"checkpoint folder '{self.folder}' refuses a file: {exc.strerror}; expected a "
+            f"checkpoint folder '{self.folder}' refuses {what}: {exc.strerror}; expected a "
             "writable folder with room (LIVETREE_CHECKPOINT__FOLDER)"
         )
 

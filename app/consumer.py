@@ -8,6 +8,7 @@ loop never looks alive.
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -29,6 +30,13 @@ log = get_logger(__name__)
 
 # Taking a snapshot of a large tree may use at most about this share of the consumer's time.
 PUBLISH_SHARE = 0.1
+
+# A checkpoint that failed is tried again so much later, and each time twice as much later.
+RETRY_FIRST_SECONDS = 1.0
+RETRY_MOST_SECONDS = 60.0
+
+# Of the time there is for the end: waiting for dead letters must leave some for saying so.
+END_SHARE = 0.8
 
 
 class Consumer:
@@ -60,6 +68,7 @@ class Consumer:
         self._waiting: list[Record] = []  # polled, but their schemas cannot be had yet
         self._kept: dict[int, int] = {}  # offsets of the newest checkpoint
         self._stopping = threading.Event()
+        self._stop_by = math.inf  # on the monotonic clock
         self._thread = threading.Thread(target=self._run, name="consumer", daemon=True)
         publish, checkpoint = settings.publish, settings.checkpoint
         self._publish = _Due(publish.every_seconds, publish.every_events)
@@ -76,6 +85,8 @@ class Consumer:
 
     def stop(self, timeout_seconds: float | None = None) -> bool:
         """Ask the loop to end and wait for its final checkpoint; False when it did not in time."""
+        if timeout_seconds is not None:
+            self._stop_by = time.monotonic() + END_SHARE * timeout_seconds
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(timeout_seconds)
@@ -92,8 +103,8 @@ class Consumer:
         except (AppError, LearnerError) as exc:
             self._fail(exc)
         except BaseException as exc:
-            log.exception("consumer failed")
             self._fail(Unexpected(f"{type(exc).__name__}: {exc}"))
+            log.exception("consumer failed")
         finally:
             self.source.close()
 
@@ -178,35 +189,36 @@ class Consumer:
     def _checkpoint_now(self, *, final: bool = False) -> None:
         """Make rejected records safe, then the model with its offsets, then tell the broker."""
         tree = self.training.tree
+        started = time.perf_counter()
+        self._dead_letters.flush(self._may_wait)
         if self._checkpoints is None or tree is None:
-            self._dead_letters.flush()
             self._checkpoint.done()
             return
-        started = time.perf_counter()
-        self._dead_letters.flush()
         model, offsets = tree.to_bytes(), self._positions()
         checkpoint = Checkpoint(
             model=model,
             offsets=offsets,
             topic=self.source.topic,
             identity=self.source.identity(),
+            topic_id=self.source.topic_id,
             events=tree.counters().events,
             model_hash=hashlib.sha256(model).hexdigest(),
             created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             shaping=self.shaping,
             evaluation=self.training.evaluation.to_dict(),
         )
-        self._checkpoint.done()
         try:
             size = self._checkpoints.save(checkpoint)
         except CheckpointUnwritable as exc:
             # Nothing is lost: the records are still in the log, and the next attempt comes.
             self._metrics.checkpoints.labels("failed").inc()
-            log.error("checkpoint not written", reason=str(exc))
+            seconds = None if final else self._checkpoint.failed()
+            log.error("checkpoint not written", reason=str(exc), next_attempt_seconds=seconds)
             if final:
                 raise
             return
         self._kept = offsets
+        self._checkpoint.done()
         self.source.commit(offsets)
         seconds = time.perf_counter() - started
         self._metrics.checkpoints.labels("written").inc()
@@ -214,6 +226,11 @@ class Consumer:
         self._metrics.checkpoint_size.set(size)
         self._metrics.checkpoint_last_success.set(time.time())
         log.info("checkpoint written", events=checkpoint.events, size_bytes=size, offsets=offsets)
+
+    def _may_wait(self) -> bool:
+        """Say that the loop waits and is alive; False: the process must end."""
+        self.heartbeat = time.monotonic()
+        return self.heartbeat < self._stop_by
 
     def _fail(self, exc: AppError | LearnerError) -> None:
         self.failure = exc
@@ -227,6 +244,8 @@ class _Due:
     def __init__(self, every_seconds: float, every_events: int) -> None:
         self._every_seconds, self._every_events = every_seconds, every_events
         self._next = 0.0
+        self._not_before = 0.0  # after a failure, whatever the number of events
+        self._patience = RETRY_FIRST_SECONDS
         self.pending = 0  # events since the last time
 
     def add(self, events: int) -> None:
@@ -235,9 +254,18 @@ class _Due:
     def due(self) -> bool:
         if not self.pending:
             return False
+        now = time.monotonic()
         enough = 0 < self._every_events <= self.pending
-        return enough or time.monotonic() >= self._next
+        return (enough or now >= self._next) and now >= self._not_before
 
     def done(self, at_least_seconds: float = 0.0) -> None:
         self.pending = 0
         self._next = time.monotonic() + max(self._every_seconds, at_least_seconds)
+        self._not_before, self._patience = 0.0, RETRY_FIRST_SECONDS
+
+    def failed(self) -> float:
+        """Try again soon, and later each time; returns in how many seconds."""
+        seconds = self._patience
+        self._next = self._not_before = time.monotonic() + seconds
+        self._patience = min(2 * seconds, RETRY_MOST_SECONDS)
+        return seconds

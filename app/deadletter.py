@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
@@ -23,6 +24,7 @@ from app.settings import KafkaSettings
 from app.source import Record
 
 PREFIX = "__livetree.errors."
+SLICE_SECONDS = 0.5  # of a wait, between two looks at whether it may go on
 MOST_BYTES = 100_000_000  # a rejected record may be the one that was too large
 
 
@@ -38,14 +40,22 @@ class Reason(NamedTuple):
         return policy_of(self.error).reason
 
 
+def patiently() -> bool:
+    """Wait as long as it takes."""
+    return True
+
+
 class DeadLetters(Protocol):
     """Where rejected records go."""
 
     def send(self, record: Record, reason: Reason) -> None:
         """Take over a record."""
 
-    def flush(self) -> None:
-        """Return when every record sent is durable; raises DeadLetterLost."""
+    def flush(self, may_wait: Callable[[], bool] = patiently) -> None:
+        """Return when every record sent is durable; raises DeadLetterLost.
+
+        While it waits it asks `may_wait` again and again, and gives up when that says no.
+        """
 
     def close(self) -> None:
         """Let go of everything."""
@@ -57,7 +67,7 @@ class NoDeadLetters:
     def send(self, record: Record, reason: Reason) -> None:
         """Do nothing."""
 
-    def flush(self) -> None:
+    def flush(self, may_wait: Callable[[], bool] = patiently) -> None:
         """Do nothing."""
 
     def close(self) -> None:
@@ -100,26 +110,40 @@ class KafkaDeadLetters:
                 )
                 break
             except BufferError:
-                self._producer.poll(0.1)
+                self._work(self._producer.poll, 0.1)
                 self._raise_failure()
             except KafkaException as exc:
+                self._work(self._producer.poll, 0)  # which tells of a fatal error what it is
+                self._raise_failure()
                 raise self._lost(exc.args[0].str()) from exc
-        self._producer.poll(0)
+        self._work(self._producer.poll, 0)
 
-    def flush(self) -> None:
+    def flush(self, may_wait: Callable[[], bool] = patiently) -> None:
         """Wait until the broker has confirmed every record."""
-        waiting = self._producer.flush(self._timeout_seconds)
+        began = time.monotonic()
+        slice_seconds = min(SLICE_SECONDS, self._timeout_seconds)
+        while waiting := self._work(self._producer.flush, slice_seconds):
+            self._raise_failure()
+            passed = time.monotonic() - began
+            if passed >= self._timeout_seconds or not may_wait():
+                raise self._lost(f"{waiting} not confirmed within {passed:.1f} seconds")
         self._raise_failure()
-        if waiting:
-            raise self._lost(f"{waiting} not confirmed within {self._timeout_seconds:g} seconds")
 
     def close(self) -> None:
         """Deliver what can still be delivered."""
-        self._producer.flush(1.0)
+        self._work(self._producer.flush, 1.0)
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
             self._failed = error
+
+    def _work(self, step: Callable[[float], int], seconds: float) -> int:
+        """Let the producer work, and take note when it is broken for good."""
+        try:
+            return step(seconds)
+        except KafkaException as exc:
+            self._failed = exc.args[0]
+            return 0
 
     def _raise_failure(self) -> None:
         if self._failed is not None:
@@ -128,7 +152,7 @@ class KafkaDeadLetters:
     def _lost(self, why: str) -> DeadLetterLost:
         return DeadLetterLost(
             f"dead letters could not be delivered to topic '{self.topic}': {why}; expected it to "
-            "exist and to take records as large as the events' topic does, or "
+            "exist, to be open to us, and to take records as large as the events' topic does, or "
             "LIVETREE_DEAD_LETTER__ENABLED=false"
         )
 
@@ -159,7 +183,7 @@ class FileDeadLetters:
         except OSError as exc:
             raise self._lost(exc) from exc
 
-    def flush(self) -> None:
+    def flush(self, may_wait: Callable[[], bool] = patiently) -> None:  # noqa: ARG002
         """Wait until the lines are on the disk."""
         if self._file is None:
             return

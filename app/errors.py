@@ -21,6 +21,7 @@
     │   └── BadFeature           a feature's value is of a wrong type
     ├── CheckpointError          a checkpoint could not be used               (exit 4)
     │   ├── CheckpointUnreadable files are there, none can be read
+    │   ├── CheckpointVersion    another version of the program wrote it
     │   ├── CheckpointMismatch   it was made with other settings
     │   ├── CheckpointLocked     another learner works in the same folder
     │   └── CheckpointUnwritable the folder or the disk refuses               (try again later)
@@ -151,6 +152,10 @@ class CheckpointUnreadable(CheckpointError):
     """Checkpoint files are there, but none can be read."""
 
 
+class CheckpointVersion(CheckpointError):
+    """The checkpoint is whole, but of a format that this program does not read."""
+
+
 class CheckpointMismatch(CheckpointError):
     """The checkpoint was made with settings that shape another tree."""
 
@@ -195,6 +200,7 @@ POLICY: dict[type[Exception], Policy] = {
     BadFeature: Policy(422, "bad_feature", SKIP, 1, "Bad feature"),
     CheckpointError: Policy(503, "checkpoint", STOP, 4, "Checkpoint cannot be used"),
     CheckpointUnreadable: Policy(503, "checkpoint_unreadable", STOP, 4, "Checkpoint unreadable"),
+    CheckpointVersion: Policy(503, "checkpoint_version", STOP, 4, "Checkpoint of another version"),
     CheckpointMismatch: Policy(503, "checkpoint_mismatch", STOP, 4, "Checkpoint does not fit"),
     CheckpointLocked: Policy(503, "checkpoint_locked", STOP, 4, "Checkpoint folder in use"),
     CheckpointUnwritable: Policy(503, "checkpoint_unwritable", STOP, 4, "Checkpoint not written"),

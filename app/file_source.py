@@ -30,6 +30,7 @@ class FileSource:
         self.path = Path(settings.path)
         self.topic = self.path.name
         self.resets = 0
+        self.topic_id: str | None = None  # files have none
         self._wait_seconds = settings.poll_timeout_seconds
         self._start = Start()
         self._file: BinaryIO | None = None
@@ -100,6 +101,11 @@ class FileSource:
     def positions(self) -> dict[int, int]:
         """Return the byte after the last line that was polled."""
         return {0: self._position} if self._file is not None else dict(self._start.offsets)
+
+    @property
+    def connected(self) -> bool:
+        """Whether the file is there."""
+        return self._file is not None
 
     def identity(self) -> str | None:
         """Return a digest of the first line, which appending does not change."""

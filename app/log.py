@@ -68,6 +68,8 @@ def configure(
         named = logging.getLogger(name)
         named.handlers.clear()
         named.propagate = True
+    # librdkafka tells of every attempt to reach a broker that is away, twenty times a second.
+    logging.getLogger("librdkafka").filters[:] = [SeldomOfAKind()]
     logging.captureWarnings(capture=True)
 
 
@@ -101,3 +103,16 @@ class Seldom:
             return False
         self._next[what] = now + self._seconds
         return True
+
+
+class SeldomOfAKind(logging.Filter):
+    """Lets a line of librdkafka pass once in a while; "FAIL [rdkafka#consumer-1]" is its kind."""
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        super().__init__()
+        self._seldom = Seldom(seconds)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the line is written."""
+        kind, _, _ = record.getMessage().partition("]")
+        return self._seldom.due(kind)

@@ -110,6 +110,11 @@ class Metrics:
         self.last_event_timestamp = self._gauge(
             "last_event_timestamp_seconds", "When the last consumed record was written, Unix time."
         )
+        self.source_connected = self._gauge(
+            "source_connected",
+            "1 while the broker answers and the topic is there (or the file); else 0.",
+            ["topic"],
+        )
         self.offset_resets = self._counter(
             "offset_resets", "Times a position was given up by the policy offset_reset.", ["topic"]
         )
@@ -185,7 +190,9 @@ class Metrics:
 
     def _keeping(self) -> None:
         self.checkpoints = self._counter(
-            "checkpoints", "Checkpoints, by outcome: written, failed.", ["outcome"]
+            "checkpoints",
+            "Checkpoints, by outcome: written, failed (tried again), unreadable (at the start).",
+            ["outcome"],
         )
         self.checkpoint_duration = self._histogram(
             "checkpoint_duration_seconds", "Time to write a checkpoint.", [], LATENCY

@@ -181,7 +181,7 @@ class KafkaSettings(Group):
     start: Literal["earliest", "latest"] = "earliest"
     """Where to begin without a checkpoint."""
     offset_reset: Literal["error", "earliest", "latest"] = "error"
-    """When the topic no longer holds the next record, or is another cluster's: stop, or go on."""
+    """When the topic lost the next record, was created anew or is another's: stop, or go on."""
     poll_batch: int = Field(default=1000, ge=1, le=1000)
     """Most records learned at once."""
     poll_timeout_seconds: float = Field(default=0.2, gt=0, le=10)
@@ -189,7 +189,7 @@ class KafkaSettings(Group):
     fetch_wait_ms: int = Field(default=50, ge=1, le=10_000)
     """Longest time the broker may hold back an answer while nothing is new."""
     partition_refresh_seconds: float = Field(default=60, ge=1, le=86_400)
-    """How often to look for new partitions."""
+    """How often to look for new partitions, and whether the topic is still the same one."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """How the connection is protected."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None

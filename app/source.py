@@ -8,6 +8,7 @@ that cannot be reached, or a topic or file that is not there yet, is waited for.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Mapping
 from itertools import repeat
@@ -26,18 +27,21 @@ from confluent_kafka import (
 from app.errors import OffsetOutOfRange, SettingsError, SourceChanged, SourceError
 from app.log import Seldom, get_logger
 from app.settings import KafkaSettings
+from app.topic_id import TopicId
 
 log = get_logger(__name__)
 
 METADATA_SECONDS = 1.0  # short: the stop flag is only looked at between polls
 WATERMARK_SECONDS = 10.0
+ANSWER_SECONDS = 5.0  # for the topic's id, where the next step depends on it
 RETRY_SECONDS = 5.0
 QUEUE_PAUSE_MS = 20
+QUIET_SECONDS = 5.0  # without records: ask whether the broker is still there
 
-# Errors on a partition that no waiting mends.
-STOPPING = (
+# The topic or a partition is out of sight: deleted, or not known yet to a broker that came back.
+GONE = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.UNKNOWN_TOPIC_ID,
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
 )
@@ -60,6 +64,7 @@ class Start(NamedTuple):
 
     offsets: Mapping[int, int] = {}  # partition -> next offset
     identity: str | None = None  # which cluster or file these offsets belong to
+    topic_id: str | None = None  # which topic of that name; None: unknown, or a file
 
 
 class Source(Protocol):
@@ -67,6 +72,14 @@ class Source(Protocol):
 
     topic: str
     resets: int  # how often a position was given up by the policy
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker answers and the topic is there, or the file."""
+
+    @property
+    def topic_id(self) -> str | None:
+        """Return which topic of that name this is; None while that is not known."""
 
     def open(self, start: Start) -> None:
         """Begin at the checkpoint's offsets, or at the configured end for other partitions."""
@@ -98,15 +111,19 @@ class KafkaSource:
         self.resets = 0
         self._settings = settings
         self._consumer = self._new_consumer()
-        self._start = Start()
-        self._identity: str | None = None
+        self._start = Start()  # what the positions belong to
+        self._cluster: str | None = None
+        self._topic_id = TopicId(settings)
         self._assigned: set[int] = set()
         self._awaited = False  # the topic was not there when it was first asked for
         self._positions: dict[int, int] = {}
         self._failure: SourceError | None = None
         self._seldom = Seldom()
         self._look_again_at = 0.0
-        self._assign_again = False
+        self._heard_at = -math.inf  # never
+        self._away_since: float | None = None
+        self._lost: set[int] = set()  # partitions whose position the broker refuses
+        self._in_doubt = False  # whether the topic must be looked at and assigned anew
 
     def _new_consumer(self) -> Consumer:
         properties: dict[str, Any] = {
@@ -142,15 +159,18 @@ class KafkaSource:
         """Return up to ``limit`` records; a failure is raised once its predecessors are out."""
         if self._failure is not None:
             raise self._failure
-        if time.monotonic() >= self._look_again_at and not self._look_for_partitions():
+        if self._topic_id.answered:
+            self._check_topic_id()
+        if time.monotonic() >= self._look_again_at and not self._look():
             self._consumer.poll(self._settings.poll_timeout_seconds)
             return []
-        if self._assign_again:
-            self._assign_at_positions()
         # consume(N, t) alone would wait the whole t for N records; poll returns on the first.
         first = self._consumer.poll(self._settings.poll_timeout_seconds)
         if first is None:
+            if self._away_since is None:
+                self._look_again_at = min(self._look_again_at, self._heard_at + QUIET_SECONDS)
             return []
+        self._heard()
         messages = [first, *self._consumer.consume(limit - 1, 0)] if limit > 1 else [first]
         return self._records(messages)
 
@@ -185,103 +205,122 @@ class KafkaSource:
             self._on_message_error(message)
         return records
 
-    def _look_for_partitions(self) -> bool:
-        """Assign partitions that are not assigned yet; False while there are none at all."""
-        found = self._partitions()
+    def _look(self) -> bool:
+        """Look after the topic, and after positions in it; False while there is nothing to poll."""
+        try:
+            found = self._partitions()
+            if found is not None:
+                self._check_identity(found)
+                self._look_for_lost_positions()
+                self._assign(found)
+        except KafkaException as exc:
+            self._unreachable("broker unreachable, waiting", error=exc.args[0].str())
+            found = None
+        wait = self._settings.partition_refresh_seconds
         if found is None:
             # Records may still flow while the question fails: do not ask before each poll.
-            self._look_again_at = time.monotonic() + (RETRY_SECONDS if self._assigned else 0.0)
-            return bool(self._assigned)
-        self._look_again_at = time.monotonic() + self._settings.partition_refresh_seconds
-        if not self._assigned:
-            self._check_identity(found)
-        if found - self._assigned and not self._assign(found):
-            self._look_again_at = 0.0
-            return bool(self._assigned)
-        return True
+            wait = RETRY_SECONDS if self._assigned else 0.0
+        self._look_again_at = time.monotonic() + wait
+        return bool(self._assigned)
 
     def _partitions(self) -> set[int] | None:
         """Ask the broker for the topic's partitions; None, with a log line, to ask again."""
-        try:
-            metadata = self._consumer.list_topics(self.topic, timeout=METADATA_SECONDS)
-        except KafkaException as exc:
-            self._say("broker unreachable, waiting", error=exc.args[0].str())
-            return None
+        metadata = self._consumer.list_topics(self.topic, timeout=METADATA_SECONDS)
         topic = metadata.topics[self.topic]
         if topic.error is not None:
             if topic.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise SourceError(f"topic '{self.topic}' may not be read: {topic.error.str()}")
             self._awaited |= topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-            self._say("topic is not there, waiting", topic=self.topic, error=topic.error.str())
+            self._in_doubt = True
+            error = topic.error.str()
+            self._unreachable("topic is not there, waiting", topic=self.topic, error=error)
             return None
-        self._identity = metadata.cluster_id
+        self._heard()
+        self._cluster = metadata.cluster_id
         return set(topic.partitions) or None
 
     def _check_identity(self, found: set[int]) -> None:
         """Refuse, or forget, offsets that belong to another cluster or another topic."""
-        start, changed = self._start, ""
-        if start.identity and self._identity and start.identity != self._identity:
-            changed = f"cluster id is '{self._identity}'; expected '{start.identity}'"
-        elif not found.issuperset(start.offsets):
-            missing = sorted(set(start.offsets) - found)
-            changed = f"topic '{self.topic}' has no partition {missing[0]}; expected one"
-        if not changed:
+        known = self._start
+        if known.identity and self._cluster and known.identity != self._cluster:
+            self._source_changed(f"cluster id is '{self._cluster}'; expected '{known.identity}'")
+        self._topic_id.ask(self._cluster)
+        if self._in_doubt or not self._assigned:
+            self._check_topic_id(ANSWER_SECONDS)
+        missing = sorted((self._start.offsets.keys() | self._assigned) - found)
+        if missing:
+            self._source_changed(f"topic '{self.topic}' has no partition {missing[0]}; expected it")
+        self._start = self._start._replace(identity=self._cluster)
+
+    def _check_topic_id(self, wait_seconds: float = 0.0) -> None:
+        """Compare the topic's id with the one that was learned from, or take note of the first."""
+        answer, known = self._topic_id.answer(wait_seconds), self._start.topic_id
+        if answer is None:
             return
+        if known and answer != known:
+            self._source_changed(
+                f"topic '{self.topic}' has the id '{answer}'; expected '{known}': it was deleted "
+                "and created anew"
+            )
+        self._start = self._start._replace(topic_id=answer)
+
+    def _source_changed(self, what: str) -> None:
         if self._settings.offset_reset == "error":
             raise SourceChanged(
-                f"{changed} as in the checkpoint: the model was fed from another log. Point "
-                "LIVETREE_KAFKA__BOOTSTRAP_SERVERS at that one, remove the checkpoints to start "
+                f"{what}. The model was fed from another log: point "
+                "LIVETREE_KAFKA__BOOTSTRAP_SERVERS at that one, move the checkpoints away to start "
                 "anew, or set LIVETREE_KAFKA__OFFSET_RESET to earliest or latest to go on here"
             )
         self.resets += 1
-        log.warning("source changed, offsets given up", reason=changed, topic=self.topic)
+        log.warning(
+            "source changed, offsets given up",
+            reason=what,
+            topic=self.topic,
+            policy=self._settings.offset_reset,
+            given_up=self._positions or dict(self._start.offsets),
+        )
         self._start = Start()
+        self._positions.clear()
+        self._assigned.clear()
+        self._lost.clear()
+        self._in_doubt = False
+        self._look_again_at = 0.0
 
-    def _assign(self, found: set[int]) -> bool:
-        """Find a position for each new partition, and assign all; False to try again.
+    def _assign(self, found: set[int]) -> None:
+        """Find a position for each new partition, and assign all.
 
         Only partitions that are there at the first start may begin at their end. What appears
         later is read from its beginning: its records were written while we listened.
         """
+        new = found - self._assigned
+        if not new and not self._in_doubt:
+            return
         first_time, policy = not self._assigned, self._settings.start
         if self.resets and self._settings.offset_reset != "error":
             policy = self._settings.offset_reset
         if first_time and policy == "latest" and not self._start.offsets and not self._awaited:
-            ends = self._ends(found)
-            if ends is None:
-                return False
-            self._positions |= ends
-        for partition in found - self._assigned:
+            self._positions |= self._ends(found)
+        for partition in new:
             if partition in self._start.offsets:
                 self._positions[partition] = self._start.offsets[partition]
         self._assigned |= found
-        self._assign_at_positions()
-        log.info("partitions assigned", topic=self.topic, offsets=self._positions.copy())
-        return True
-
-    def _ends(self, partitions: set[int]) -> dict[int, int] | None:
-        """Ask the broker where partitions end; None, with a log line, to ask again."""
-        places = [TopicPartition(self.topic, p, OFFSET_END) for p in sorted(partitions)]
-        try:
-            ends = self._consumer.offsets_for_times(places, timeout=METADATA_SECONDS)
-        except KafkaException as exc:
-            self._say("ends of partitions unknown, waiting", error=exc.args[0].str())
-            return None
-        for end in ends:
-            if end.error is not None or end.offset < 0:
-                why = end.error.str() if end.error is not None else f"offset {end.offset}"
-                self._say("ends of partitions unknown, waiting", error=why)
-                return None
-        return {end.partition: end.offset for end in ends}
-
-    def _assign_at_positions(self) -> None:
-        self._assign_again = False
+        self._in_doubt = False
         self._consumer.assign(
             [
                 TopicPartition(self.topic, p, self._positions.get(p, OFFSET_BEGINNING))
                 for p in sorted(self._assigned)
             ]
         )
+        log.info("partitions assigned", topic=self.topic, offsets=self._positions.copy())
+
+    def _ends(self, partitions: set[int]) -> dict[int, int]:
+        """Ask the broker where partitions end; raises KafkaException where it does not say."""
+        places = [TopicPartition(self.topic, p, OFFSET_END) for p in sorted(partitions)]
+        ends = self._consumer.offsets_for_times(places, timeout=METADATA_SECONDS)
+        for end in ends:
+            if end.error is not None or end.offset < 0:
+                raise KafkaException(end.error or KafkaError(KafkaError._NO_OFFSET))
+        return {end.partition: end.offset for end in ends}
 
     def _on_message_error(self, message: Message) -> None:
         error, partition = message.error(), message.partition()
@@ -290,8 +329,11 @@ class KafkaSource:
         if error.code() == KafkaError._PARTITION_EOF:
             self._at_end(message)
         elif error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:
-            self._out_of_range(partition)
-        elif error.fatal() or error.code() in STOPPING:
+            self._lost.add(partition)
+            self._doubt()
+        elif error.code() in GONE:
+            self._doubt()
+        elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             self._failure = SourceError(f"topic '{self.topic}' failed: {error.str()}")
         else:
             self._say("source reports a problem", topic=self.topic, error=error.str())
@@ -307,42 +349,47 @@ class KafkaSource:
         if partition is not None and end is not None:
             self._positions[partition] = max(self._positions.get(partition, 0), end)
 
+    def _doubt(self) -> None:
+        """Look at the topic before the next records are taken: it may be another one by now."""
+        self._in_doubt = True
+        self._look_again_at = 0.0
+
+    def _look_for_lost_positions(self) -> None:
+        """Stop, or jump, where the broker does not hold the position any more, or not yet."""
+        for partition in sorted(self._lost):
+            self._out_of_range(partition)
+        self._lost.clear()
+
     def _out_of_range(self, partition: int) -> None:
-        """Stop, or jump: the broker does not hold the position any more, or not yet."""
         wanted = self._positions.get(partition, 0)
         low, high = self._watermarks(partition)
+        if low <= wanted <= high:
+            return  # it was out of sight for a moment only
+        policy = self._settings.offset_reset
+        to = high if policy == "latest" else low
+        lost = f"up to {to - wanted} events were lost" if wanted < low else "it was cut or replaced"
         what = (
             f"topic '{self.topic}' partition {partition}: the next offset to learn is {wanted}, "
-            f"the broker holds {low} to {high}"
+            f"the broker holds {low} to {high}: {lost}"
         )
-        policy = self._settings.offset_reset
         if policy == "error":
-            self._failure = OffsetOutOfRange(
-                f"{what}; events were lost, or the topic was created anew. Set "
-                "LIVETREE_KAFKA__OFFSET_RESET to earliest or latest to go on without them, or "
-                "remove the checkpoints to start anew"
+            raise OffsetOutOfRange(
+                f"{what}. Set LIVETREE_KAFKA__OFFSET_RESET to earliest or latest to go on without "
+                "them, or move the checkpoints away to start anew"
             )
-            return
         self.resets += 1
         if policy == "latest":
             self._positions[partition] = high
         else:
             self._positions.pop(partition, None)  # wherever the beginning is by then
-        self._assign_again = True  # seek() is refused in this state
         log.warning("offset out of range, position reset", reason=what, policy=policy)
 
     def _watermarks(self, partition: int) -> tuple[int, int]:
-        try:
-            found = self._consumer.get_watermark_offsets(
-                TopicPartition(self.topic, partition), timeout=WATERMARK_SECONDS
-            )
-        except KafkaException as exc:
-            raise SourceError(
-                f"topic '{self.topic}' partition {partition}: its range of offsets cannot be "
-                f"had: {exc.args[0].str()}"
-            ) from exc
+        """Ask the broker for the range of a partition; raises KafkaException to ask again."""
+        place = TopicPartition(self.topic, partition)
+        found = self._consumer.get_watermark_offsets(place, timeout=WATERMARK_SECONDS)
         if found is None:
-            raise SourceError(f"topic '{self.topic}' partition {partition}: no range of offsets")
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return found
 
     def positions(self) -> dict[int, int]:
@@ -351,7 +398,17 @@ class KafkaSource:
 
     def identity(self) -> str | None:
         """Return the cluster's id."""
-        return self._identity
+        return self._cluster
+
+    @property
+    def topic_id(self) -> str | None:
+        """Return the id that the cluster gave the topic; None: not known."""
+        return self._start.topic_id
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker answers and the topic is there."""
+        return self._away_since is None and self._heard_at > 0
 
     def lag(self) -> dict[int, int]:
         """Return how many offsets lie ahead, by what the last fetch told; asks nobody.
@@ -391,6 +448,20 @@ class KafkaSource:
             self._failure = SourceError(f"Kafka client failed: {error.str()}")
         else:
             self._say("broker trouble, retrying", error=error.str())
+
+    def _heard(self) -> None:
+        """Note that the broker is there."""
+        self._heard_at = time.monotonic()
+        if self._away_since is not None:
+            away_seconds = round(self._heard_at - self._away_since, 1)
+            self._away_since = None
+            log.info("source is there again", topic=self.topic, away_seconds=away_seconds)
+
+    def _unreachable(self, event: str, **more: Any) -> None:
+        """Note that the broker or the topic is away."""
+        if self._away_since is None:
+            self._away_since = max(self._heard_at, 0.0) or time.monotonic()
+        self._say(event, **more)
 
     def _say(self, event: str, **more: Any) -> None:
         if self._seldom.due(event):

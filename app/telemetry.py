@@ -56,7 +56,7 @@ class Telemetry:
         metrics, model = self._metrics, self._model
         metrics.events_learned.labels(model)
         metrics.snapshots_published.labels(model)
-        for outcome in ("written", "failed"):
+        for outcome in ("written", "failed", "unreadable"):
             metrics.checkpoints.labels(outcome)
         for outcome in OUTCOMES:
             metrics.split_attempts.labels(model, outcome)
@@ -134,6 +134,7 @@ class Telemetry:
         behind = self._last_timestamp is not None and any(waiting.values())
         age = time.time() - (self._last_timestamp or 0.0) if behind else 0.0
         self._metrics.consumer_lag_seconds.set(max(0.0, age))
+        self._metrics.source_connected.labels(source.topic).set(source.connected)
         self._metrics.offset_resets.labels(source.topic).inc(source.resets - self._resets)
         self._resets = source.resets
 

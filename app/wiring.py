@@ -7,7 +7,7 @@ import math
 import time
 from pathlib import Path
 
-from app.checkpoint import CheckpointFolder, require_fit
+from app.checkpoint import Checkpoint, CheckpointFolder, require_fit
 from app.consumer import Consumer
 from app.deadletter import DeadLetters, FileDeadLetters, KafkaDeadLetters, NoDeadLetters
 from app.errors import AppError, Unexpected
@@ -62,12 +62,18 @@ class Service:
 
     def _restored(self) -> tuple[Training, Start]:
         """Return the state of the newest checkpoint, or that of a new beginning."""
-        settings = self.settings
-        checkpoint = self._checkpoints.load() if self._checkpoints is not None else None
-        if checkpoint is None:
+        settings, folder = self.settings, self._checkpoints
+        restored = folder.restore(self._training_of) if folder is not None else None
+        if folder is not None:
+            self.metrics.checkpoints.labels("unreadable").inc(folder.unreadable)
+        if restored is None:
             schema = declared_schema(settings.schema_)
             tree = new_tree(settings, schema) if schema is not None else None
             return Training(settings, tree, form=self._form), Start()
+        return restored
+
+    def _training_of(self, checkpoint: Checkpoint) -> tuple[Training, Start]:
+        settings = self.settings
         before = settings.shaping_before(checkpoint.shaping)
         require_fit(checkpoint, self.consumer.shaping, self.consumer.source.topic, before)
         training = Training(
@@ -76,7 +82,7 @@ class Service:
             Prequential.from_dict(checkpoint.evaluation, settings.evaluation.window),
             self._form,
         )
-        return training, Start(checkpoint.offsets, checkpoint.identity)
+        return training, Start(checkpoint.offsets, checkpoint.identity, checkpoint.topic_id)
 
     def begin_shutdown(self) -> None:
         """Stop being ready, so that no new requests are sent here; learning goes on."""

@@ -12,14 +12,17 @@ A second signal ends the process at once; the last checkpoint on disk is whole a
 from __future__ import annotations
 
 import gc
+import logging
 import math
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 import uvicorn
 
@@ -30,6 +33,7 @@ from app.wiring import Service
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 BACKLOG = 2048
+OWN_THREADS = ("livetree-starter", "consumer")
 YOUNG_OBJECTS = 20_000  # more than a batch of events makes
 
 log = get_logger("app.server")
@@ -57,25 +61,36 @@ class Starter(threading.Thread):
 
     def __init__(self, service: Service, before_learning: Callable[[], None] | None) -> None:
         super().__init__(name="livetree-starter", daemon=True)
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         self._service = service
         self._before_learning = before_learning
         self._cancelled = threading.Event()
+        self._prepared = before_learning is None
 
     def run(self) -> None:
         """Prepare, then start the learner, unless the end has come before."""
         try:
             if self._before_learning is not None:
                 self._before_learning()
+            self._prepared = True
             if not self._cancelled.is_set():
                 self._service.start()
-        except Exception as exc:
-            # Kept for the main thread, which ends the process with the right exit code.
+        except BaseException as exc:
+            # Kept for the main thread, which ends the process with the right exit code. Also
+            # SystemExit: a thread would end by it without a word, and nobody would ever learn.
             self.failure = exc
 
     def cancel(self) -> None:
         """Do not start the learner any more."""
         self._cancelled.set()
+
+    def settle(self, seconds: float) -> None:
+        """Wait for the end, unless the compiler works: it cannot be told to stop.
+
+        Nothing is lost by leaving it.
+        """
+        if self._prepared:
+            self.join(seconds)
 
 
 class GracefulServer(uvicorn.Server):
@@ -87,7 +102,7 @@ class GracefulServer(uvicorn.Server):
         self._starter = starter
 
     @property
-    def failure(self) -> Exception | None:
+    def failure(self) -> BaseException | None:
         """What stopped the learner, or kept it from starting."""
         return self._starter.failure or self._service.failure
 
@@ -112,6 +127,21 @@ class GracefulServer(uvicorn.Server):
         self.should_exit = True
         self._starter.cancel()
         self._service.begin_shutdown()
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with this exit code, whatever its threads are doing.
+
+    A thread that compiles, or that hangs, would be torn down in the middle of foreign code, which
+    can end in a crash and another exit code.
+    """
+    unfinished = [thread.name for thread in threading.enumerate() if thread.name in OWN_THREADS]
+    if not unfinished:
+        sys.exit(code)
+    log.warning("leaving threads behind", threads=unfinished)
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)
 
 
 def settle_collector() -> None:
@@ -158,8 +188,7 @@ def run(
     try:
         starter.start()
         server.run(sockets=[listener])
-        # A compiler cannot be interrupted, but nothing is lost by leaving it.
-        starter.join(service.settings.http.shutdown_seconds)
+        starter.settle(service.settings.http.shutdown_seconds)
         service.stop()
     finally:
         for sig, handler in before.items():

@@ -46,7 +46,7 @@ def serve(
 
     LIVETREE_SOURCE=file LIVETREE_FILE__PATH=events.jsonl livetree serve
     """
-    from app.api.server import bind, run
+    from app.api.server import bind, leave, run
     from app.log import configure, get_logger
     from app.settings import Settings
     from app.warmup import warm_up
@@ -68,4 +68,4 @@ def serve(
         seconds = warm_up(settings.variant, settings.tree.given())
         log.info("kernels ready", seconds=round(seconds, 2))
 
-    raise typer.Exit(run(build(settings), listener, before_learning=compile_kernels))
+    leave(run(build(settings), listener, before_learning=compile_kernels))

@@ -127,7 +127,7 @@ def read_snapshot(folder: Path) -> Snapshot:
     from learner import StreamingTree
 
     configure("warning", "console", sys.stderr)
-    found = CheckpointFolder(folder).load()
+    found = CheckpointFolder(folder).restore(lambda kept: StreamingTree.from_bytes(kept.model))
     if found is None:
         raise CheckpointUnreadable(f"folder '{folder}' holds no checkpoint; expected one")
-    return StreamingTree.from_bytes(found.model).snapshot()
+    return found.snapshot()

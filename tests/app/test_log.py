@@ -92,3 +92,20 @@ def test_a_line_that_repeats_is_written_once_in_a_while() -> None:
     now[0] = 10.0
 
     assert (first, again, other, seldom.due("a")) == (True, False, True, True)
+
+
+def test_what_librdkafka_repeats_is_written_seldom(capsys: pytest.CaptureFixture[str]) -> None:
+    log.configure("warning", "json")
+    library = logging.getLogger("librdkafka")
+
+    for attempt in range(100):
+        library.error("FAIL [rdkafka#consumer-1] [thrd:b]: connect failed (attempt %d)", attempt)
+    library.error("FAIL [rdkafka#producer-2] [thrd:b]: connect failed")
+    library.warning("REQTMOUT [rdkafka#consumer-1] [thrd:b]: timed out")
+
+    said = [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()]
+    assert [line.partition(" [thrd")[0] for line in said] == [
+        "FAIL [rdkafka#consumer-1]",
+        "FAIL [rdkafka#producer-2]",
+        "REQTMOUT [rdkafka#consumer-1]",
+    ]

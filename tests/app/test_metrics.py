@@ -22,6 +22,7 @@ UNITS = (
     "leaves",
     "depth",
     "second",
+    "connected",  # a truth value: 0 or 1
 )
 
 

@@ -25,6 +25,7 @@ class Still:
 
     topic = "t"
     resets = 2
+    connected = True
 
     def lag(self) -> dict[int, int]:
         return {0: 7, 1: 0}
@@ -139,6 +140,7 @@ def test_batches_lag_and_delay_are_counted(training: Training) -> None:
     assert sample("livetree_consumer_lag_records", {"topic": "t", "partition": "0"}) == 7
     assert (sample("livetree_consumer_lag_seconds") or 0) > 0
     assert sample("livetree_offset_resets_total", {"topic": "t"}) == 2
+    assert sample("livetree_source_connected", {"topic": "t"}) == 1
     assert sample("livetree_learn_duration_seconds_sum") == 0.5
 
 

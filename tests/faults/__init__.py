@@ -1,1 +1,1 @@
-"""What breaks, and that nothing is lost by it."""
+"""Faults: what happens, what is said, which metric moves, how the process ends, what is kept."""
