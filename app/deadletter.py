@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 import os
 import time
 from datetime import UTC, datetime
@@ -18,7 +17,8 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from app.errors import DeadLetterLost, SettingsError, policy_of
+from app.connection import Connection, refused
+from app.errors import DeadLetterLost, policy_of
 from app.settings import KafkaSettings
 from app.source import Record
 
@@ -71,19 +71,19 @@ class KafkaDeadLetters:
         self.topic = topic
         self._timeout_seconds = timeout_seconds
         self._failed: KafkaError | None = None
+        self._connection = Connection(kafka)
         properties: dict[str, Any] = {
             "log_level": 4,
             "message.max.bytes": MOST_BYTES,
             "linger.ms": 5,
-            **kafka.client_properties(),
+            **self._connection.properties(),
             "enable.idempotence": True,
             "delivery.timeout.ms": int(timeout_seconds * 1000),
-            "logger": logging.getLogger("librdkafka"),
         }
         try:
             self._producer = Producer(properties)
         except KafkaException as exc:
-            raise SettingsError([f"kafka (LIVETREE_KAFKA__...): {exc.args[0].str()}"]) from exc
+            raise refused(exc) from exc
 
     def send(self, record: Record, reason: Reason) -> None:
         """Hand the record to the producer; waits when its queue is full."""
@@ -108,7 +108,12 @@ class KafkaDeadLetters:
 
     def flush(self) -> None:
         """Wait until the broker has confirmed every record."""
-        waiting = self._producer.flush(self._timeout_seconds)
+        deadline = time.monotonic() + self._timeout_seconds
+        # In steps: a password that has changed is taken up between them.
+        while (waiting := self._producer.flush(min(1.0, self._timeout_seconds))) and (
+            time.monotonic() < deadline
+        ):
+            self._connection.renew(self._producer)
         self._raise_failure()
         if waiting:
             raise self._lost(f"{waiting} not confirmed within {self._timeout_seconds:g} seconds")

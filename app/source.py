@@ -7,7 +7,6 @@ that cannot be reached, or a topic or file that is not there yet, is waited for.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 from itertools import repeat
@@ -22,8 +21,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from app.errors import OffsetOutOfRange, SettingsError, SourceChanged, SourceError
-from app.log import Seldom, get_logger
+from app.connection import Connection, refused
+from app.errors import OffsetOutOfRange, SourceChanged, SourceError
+from app.log import get_logger
 from app.settings import KafkaSettings
 
 log = get_logger(__name__)
@@ -95,13 +95,13 @@ class KafkaSource:
         self.topic = settings.topic
         self.resets = 0
         self._settings = settings
+        self._connection = Connection(settings)
         self._consumer = self._new_consumer()
         self._start = Start()
         self._identity: str | None = None
         self._assigned: set[int] = set()
         self._positions: dict[int, int] = {}
         self._failure: SourceError | None = None
-        self._seldom = Seldom()
         self._look_again_at = 0.0
         self._assign_again = False
 
@@ -109,7 +109,7 @@ class KafkaSource:
         properties: dict[str, Any] = {
             "fetch.wait.max.ms": self._settings.fetch_wait_ms,
             "log_level": 4,
-            **self._settings.client_properties(),
+            **self._connection.properties(),
             "group.id": self._settings.group_id,
             # The checkpoint alone decides where to go on; see docs on exactly-once training.
             "enable.auto.commit": False,
@@ -117,13 +117,11 @@ class KafkaSource:
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
             "allow.auto.create.topics": False,
-            "error_cb": self._on_client_error,
-            "logger": logging.getLogger("librdkafka"),
         }
         try:
             return Consumer(properties)
         except KafkaException as exc:
-            raise SettingsError([f"kafka (LIVETREE_KAFKA__...): {exc.args[0].str()}"]) from exc
+            raise refused(exc) from exc
 
     def open(self, start: Start) -> None:
         """Remember where to begin; the partitions are assigned once the topic is there."""
@@ -133,6 +131,9 @@ class KafkaSource:
         """Return up to ``limit`` records; a failure is raised once its predecessors are out."""
         if self._failure is not None:
             raise self._failure
+        if self._connection.fatal is not None:
+            raise SourceError(f"Kafka client failed: {self._connection.fatal}")
+        self._connection.renew(self._consumer)
         if time.monotonic() >= self._look_again_at and not self._look_for_partitions():
             self._consumer.poll(self._settings.poll_timeout_seconds)
             return []
@@ -195,13 +196,15 @@ class KafkaSource:
         try:
             metadata = self._consumer.list_topics(self.topic, timeout=METADATA_SECONDS)
         except KafkaException as exc:
-            self._say("broker unreachable, waiting", error=exc.args[0].str())
+            self._connection.say("broker unreachable, waiting", error=exc.args[0].str())
             return None
         topic = metadata.topics[self.topic]
         if topic.error is not None:
             if topic.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise SourceError(f"topic '{self.topic}' may not be read: {topic.error.str()}")
-            self._say("topic is not there, waiting", topic=self.topic, error=topic.error.str())
+            self._connection.say(
+                "topic is not there, waiting", topic=self.topic, error=topic.error.str()
+            )
             return None
         self._identity = metadata.cluster_id
         return set(topic.partitions) or None
@@ -258,7 +261,7 @@ class KafkaSource:
         elif error.fatal() or error.code() in STOPPING:
             self._failure = SourceError(f"topic '{self.topic}' failed: {error.str()}")
         else:
-            self._say("source reports a problem", topic=self.topic, error=error.str())
+            self._connection.say("source reports a problem", topic=self.topic, error=error.str())
 
     def _out_of_range(self, partition: int) -> None:
         """Stop, or jump: the broker does not hold the position any more, or not yet."""
@@ -325,19 +328,8 @@ class KafkaSource:
             if places:
                 self._consumer.commit(offsets=places, asynchronous=True)
         except KafkaException as exc:
-            self._say("group offsets not committed", error=exc.args[0].str())
+            self._connection.say("group offsets not committed", error=exc.args[0].str())
 
     def close(self) -> None:
         """Leave the broker."""
         self._consumer.close()
-
-    def _on_client_error(self, error: KafkaError) -> None:
-        """Note what the client library reports by itself; only fatal errors end anything."""
-        if error.fatal():
-            self._failure = SourceError(f"Kafka client failed: {error.str()}")
-        else:
-            self._say("broker trouble, retrying", error=error.str())
-
-    def _say(self, event: str, **more: Any) -> None:
-        if self._seldom.due(event):
-            log.warning(event, bootstrap_servers=self._settings.bootstrap_servers, **more)

@@ -343,7 +343,14 @@ def test_sasl_without_a_user_is_refused_before_the_client_library_speaks_of_kerb
         "kafka.username",
         "kafka.password",
     ]
-    Settings.load(
-        environ={},
-        kafka={"security_protocol": "SASL_SSL", "extra": {"sasl.mechanism": "OAUTHBEARER"}},
-    )
+    given = {"sasl.mechanism": "PLAIN", "sasl.username": "me", "sasl.password": "hush-hush"}
+    Settings.load(environ={}, kafka={"security_protocol": "SASL_SSL", "extra": given})
+
+
+def test_tokens_need_to_come_from_somewhere() -> None:
+    bearer = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}
+
+    (problem,) = problems_of(kafka=bearer)
+
+    assert "has no 'sasl.oauthbearer.method'; expected it" in problem
+    Settings.load(environ={}, kafka={**bearer, "extra": {"sasl.oauthbearer.method": "oidc"}})
