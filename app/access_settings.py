@@ -56,7 +56,7 @@ class AuthSettings(Group):
     """Who may use the API; without a key, everybody who can reach it."""
 
     keys: Annotated[list[SecretStr], BeforeValidator(_listed)] = Field(default=[])
-    """Keys that open the API, each of 16 characters or more; in a variable with commas between."""
+    """Keys that open the API, never shown; each of 16 characters or more, with commas between."""
     keys_file: Path | None = None
     """File with further keys, one a line; read again when it changes. Lines with # say nothing."""
     open_metrics: bool = True

@@ -48,10 +48,9 @@ class Connection:
         self._password_refused = False
 
     def properties(self) -> dict[str, Any]:
-        """Return what the client is made with, secrets included; they are hidden from now on."""
+        """Return what the client is made with, secrets included."""
         try:
             properties: dict[str, Any] = dict(self._settings.client_properties())
-            hide(*self._settings.secrets())
         except (OSError, UnicodeDecodeError) as exc:
             raise SettingsError([f"kafka.password_file cannot be read: {exc}"]) from exc
         self._password = properties.get("sasl.password")

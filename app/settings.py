@@ -29,7 +29,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 import learner
 from app.access_settings import AuthSettings, TlsSettings
 from app.group import Group
-from app.secret import MASK, names_secret
+from app.secret import MASK, hide, names_secret
 from app.settings_file import declared_schema, load_settings
 from app.tree_settings import TreeSettings
 
@@ -204,7 +204,10 @@ class KafkaSettings(Group):
         return self.password.get_secret_value() if self.password else None
 
     def client_properties(self) -> dict[str, str | int | float | bool]:
-        """Return the librdkafka properties that consumers and producers share, secrets and all."""
+        """Return the librdkafka properties that consumers and producers share.
+
+        Secrets are among them, and hidden from every log line from now on.
+        """
         key_password = self.ssl_key_password
         named: dict[str, object] = {
             "bootstrap.servers": self.bootstrap_servers,
@@ -218,12 +221,9 @@ class KafkaSettings(Group):
             "ssl.key.password": key_password.get_secret_value() if key_password else None,
             "ssl.endpoint.identification.algorithm": None if self.ssl_verify_hostname else "none",
         }
-        return {**{key: str(value) for key, value in named.items() if value}, **self.extra}
-
-    def secrets(self) -> list[str]:
-        """Return every value among the client's properties that must not be shown."""
-        properties = self.client_properties()
-        return [str(value) for name, value in properties.items() if names_secret(name)]
+        properties = {key: str(value) for key, value in named.items() if value} | self.extra
+        hide(*(value for name, value in properties.items() if names_secret(name)))
+        return dict(properties)
 
 
 class FileSettings(Group):

@@ -192,9 +192,9 @@ def _line(model: type[Settings], error: ErrorDetails) -> str:
 
 def _shown(model: type[BaseModel], path: tuple[str, ...], value: object) -> str:
     """Return a faulty value for people; masked where it is a secret, or may hold one."""
-    if isinstance(value, Mapping):
-        return _short(without_secrets(value))
     named = path[-2] if path[-1].isdigit() and len(path) > 1 else path[-1]
+    if isinstance(value, Mapping) and not names_secret(named):
+        return _short(without_secrets(value))
     groups = {known[:depth] for known in setting_paths(model) for depth in range(1, len(known))}
     free_text = isinstance(value, str | list) and (path in groups or path == ("kafka", "extra"))
     return f"'{MASK}'" if names_secret(named) or free_text else _short(value)
