@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,14 +22,14 @@ UNSAFE = {"read_pickle", "to_pickle", "full_load", "unsafe_load", "unsafe_load_a
 IMPORTED = re.compile(rf"\b(?:import|from)\s+({'|'.join(sorted(PICKLES))})\b")
 
 
-def tracked() -> list[Path]:
-    """Return the files of the repository: what git knows, or would take up."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    found = (ROOT / name for name in listed.stdout.split("\0") if name)
-    return sorted(path for path in found if path.is_file())
+def files() -> list[Path]:
+    """Return the files of the repository, without environments, caches and git's own."""
+    found = (path for path in ROOT.rglob("*") if path.is_file())
+    return sorted(path for path in found if not _is_foreign(path.relative_to(ROOT).parts[:-1]))
+
+
+def _is_foreign(folders: tuple[str, ...]) -> bool:
+    return any(name == "__pycache__" or (name[0] == "." and name != ".ci") for name in folders)
 
 
 def offences(source: str) -> list[str]:
@@ -76,12 +75,12 @@ def _wrong_calls(call: ast.Call) -> Iterator[str]:
 
 
 def test_no_python_file_runs_data_as_code() -> None:
-    files = [path for path in tracked() if path.suffix == ".py"]
-    assert len(files) > 100
+    sources = [path for path in files() if path.suffix == ".py"]
+    assert len(sources) > 100
 
     found = {
         path.relative_to(ROOT).as_posix(): wrong
-        for path in files
+        for path in sources
         if (wrong := offences(path.read_text(encoding="utf-8")))
     }
 
@@ -89,7 +88,7 @@ def test_no_python_file_runs_data_as_code() -> None:
 
 
 def test_no_other_file_does_either() -> None:
-    for path in tracked():
+    for path in files():
         if path.suffix in (".py", ".md") or b"\0" in (content := path.read_bytes()):
             continue
         assert not IMPORTED.search(content.decode(errors="replace")), path
