@@ -104,11 +104,16 @@ class KafkaSource:
         self._failure: SourceError | None = None
         self._look_again_at = 0.0
         self._assign_again = False
+        self._may_commit = True
 
     def _new_consumer(self) -> Consumer:
         properties: dict[str, Any] = {
             "fetch.wait.max.ms": self._settings.fetch_wait_ms,
             "log_level": 4,
+            # There is no session, since partitions are assigned by hand; but a commit that finds
+            # no coordinator holds up the close for so long.
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 2000,
             **self._connection.properties(),
             "group.id": self._settings.group_id,
             # The checkpoint alone decides where to go on; see docs on exactly-once training.
@@ -258,6 +263,12 @@ class KafkaSource:
             return
         if error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:
             self._out_of_range(partition)
+        elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            # A commit would wait for the group's coordinator, and closing for the commit.
+            self._may_commit = False
+            self._connection.say(
+                "group may not be used, lag tools will not see progress", error=error.str()
+            )
         elif error.fatal() or error.code() in STOPPING:
             self._failure = SourceError(f"topic '{self.topic}' failed: {error.str()}")
         else:
@@ -325,7 +336,7 @@ class KafkaSource:
         """Commit to the group without waiting; lag tools read it, we never do."""
         places = [TopicPartition(self.topic, p, offset) for p, offset in offsets.items()]
         try:
-            if places:
+            if places and self._may_commit:
                 self._consumer.commit(offsets=places, asynchronous=True)
         except KafkaException as exc:
             self._connection.say("group offsets not committed", error=exc.args[0].str())

@@ -14,11 +14,18 @@ from typing import Any
 
 import pytest
 import structlog
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from app import secret
 from app.connection import NOT_TRUSTED, REFUSED, WE_ARE_NOT_TRUSTED
 from app.deadletter import KafkaDeadLetters, Reason
-from app.errors import BadLabel, SettingsError
+from app.errors import BadLabel, DeadLetterLost, SettingsError, SourceError, policy_of
 from app.settings import KafkaSettings, Settings
 from app.source import KafkaSource, Record, Start
 from app.wiring import Service, build
@@ -58,6 +65,10 @@ class Secured(Kafka):
         here = self.authority.issue("127.0.0.1")
         elsewhere = self.authority.issue("elsewhere.example")
         properties: dict[str, object] = {
+            # Nothing is forbidden but what a test forbids.
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "allow.everyone.if.no.acl.found": "true",
             "listener.name.mtls.ssl.client.auth": "required",
             "listener.name.scram.sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
             "listener.name.scram.scram-sha-256.sasl.jaas.config": SCRAM,
@@ -82,6 +93,17 @@ class Secured(Kafka):
             properties=properties,
             scram_users={USER: PASSWORD},
         )
+
+    def leave_to_others(
+        self, kind: ResourceType, name: str, operation: AclOperation = AclOperation.ALL
+    ) -> None:
+        """Take a right to a topic or a group away from our user."""
+        rule = AclBinding(
+            kind, name, ResourcePatternType.LITERAL, "User:others", "*", operation,
+            AclPermissionType.ALLOW,
+        )  # fmt: skip
+        for future in self.admin.create_acls([rule]).values():
+            future.result(30)
 
     def way(self, listener: str, **more: Any) -> dict[str, Any]:
         """Return the settings that lead to a listener."""
@@ -358,6 +380,62 @@ def test_dead_letters_take_up_a_new_password_too(secured: Secured, tmp_path: Pat
     letters.close()
 
     assert [message.value() for message in secured.read(f"{topic}.dlq", 1)] == [b"bad"]
+
+
+def as_learner(secured: Secured, **more: Any) -> dict[str, Any]:
+    return secured.way("PLAIN", sasl_mechanism="PLAIN", username=USER, password=PASSWORD, **more)
+
+
+def test_a_topic_that_may_not_be_read_ends_the_service(
+    secured: Secured, make_settings: Callable[..., Settings]
+) -> None:
+    topic = secured.topic()
+    secured.leave_to_others(ResourceType.TOPIC, topic)
+
+    with learning(make_settings(kafka=as_learner(secured, topic=topic))) as service:
+        wait_until(lambda: service.failure is not None)
+
+    assert isinstance(service.failure, SourceError)
+    assert policy_of(service.failure).exit_code == 3
+    assert f"topic '{topic}' may not be read" in str(service.failure)
+
+
+def test_a_group_that_may_not_be_used_costs_lag_tools_alone(
+    secured: Secured, make_settings: Callable[..., Settings]
+) -> None:
+    topic = secured.topic()
+    secured.send(topic, *events(100))
+    secured.leave_to_others(ResourceType.GROUP, f"group-of-{topic}")
+    settings = make_settings(
+        kafka=as_learner(secured, topic=topic, group_id=f"group-of-{topic}"),
+        schema={"infer_from": 20},
+        publish={"every_seconds": 0.1},
+        checkpoint={"every_events": 10},
+    )
+
+    with learning(settings) as service:
+        wait_until(lambda: learned(service) == 100, service)
+        secured.send(topic, *events(50, seed=3))
+        wait_until(lambda: learned(service) == 150, service)
+
+    assert service.failure is None
+
+
+def test_dead_letters_that_may_not_be_written_end_the_service(
+    secured: Secured, make_settings: Callable[..., Settings]
+) -> None:
+    topic = secured.topic()
+    secured.send(topic, b"poison")
+    secured.leave_to_others(ResourceType.TOPIC, f"{topic}.dlq", AclOperation.WRITE)
+    settings = make_settings(
+        kafka=as_learner(secured, topic=topic), checkpoint={"every_seconds": 0.1}
+    )
+
+    with learning(settings) as service:
+        wait_until(lambda: service.failure is not None)
+
+    assert isinstance(service.failure, DeadLetterLost)
+    assert "Topic authorization failed" in str(service.failure)
 
 
 def test_what_the_client_library_says_about_passwords_is_masked(
