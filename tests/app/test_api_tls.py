@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from app.access_settings import TlsSettings
 from app.api.server import check_access
 from app.api.tls import server_context
+from app.cli import app
 from app.errors import SettingsError
 from app.settings import Settings
 from streams import open_stream
@@ -256,30 +258,23 @@ def test_clients_that_were_refused_leave_the_log_readable(running: Running) -> N
 
 
 def test_the_command_for_the_tree_shows_key_and_certificate(running: Running) -> None:
-    def tree(*options: object, key: str | None = KEY) -> subprocess.CompletedProcess[str]:
-        own = {"LIVETREE_API_KEY": key} if key else {}
+    def tree(*options: object, key: str = KEY) -> Any:
         url = f"https://127.0.0.1:{running.port}"
-        return subprocess.run(
-            [sys.executable, "-m", "app", "tree", "--url", url, *map(str, options)],
-            env=running.environment | own,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_SECONDS,
-            check=False,
-        )
+        arguments = ["tree", "--url", url, *map(str, options)]
+        return CliRunner().invoke(app, arguments, env={"LIVETREE_API_KEY": key})
 
     client = running.client
     trusted = ("--ca-file", running.authority.ca)
     ours = ("--certificate-file", client.certificate, "--key-file", client.key)
 
-    good, without_key = tree(*trusted, *ours), tree(*trusted, *ours, key=None)
-    assert "600 events" in good.stdout, good.stderr
-    assert without_key.returncode == 3
-    assert "answered 401: the request has no key" in without_key.stderr
-    assert "CERTIFICATE_VERIFY_FAILED" in tree(*ours).stderr
-    assert tree(*trusted).returncode == 3
-    assert KEY not in tree(*trusted).stderr
+    good, without_key = tree(*trusted, *ours), tree(*trusted, *ours, key="")
+    untrusted, unknown = tree(*ours), tree(*trusted)
+
+    assert "600 events" in good.output
+    assert "answered 401: the request has no key" in without_key.output
+    assert "CERTIFICATE_VERIFY_FAILED" in untrusted.output
+    assert [without_key.exit_code, untrusted.exit_code, unknown.exit_code] == [3, 3, 3]
+    assert KEY not in untrusted.output + unknown.output
 
 
 def test_a_wrong_file_ends_the_start_with_one_line_and_exit_code_2(tmp_path: Path) -> None:
