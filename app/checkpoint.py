@@ -145,10 +145,13 @@ class CheckpointFolder:
     def load(self) -> Checkpoint | None:
         """Return the newest whole checkpoint, None in an empty folder."""
         faults: list[str] = []
-        for path in self.files():
+        files = self.files()
+        for path in files:
             try:
                 found = Checkpoint.from_bytes(path.read_bytes())
             except (CheckpointUnreadable, OSError, ValueError, TypeError, KeyError) as exc:
+                if isinstance(exc, FileNotFoundError) and self.files() != files:
+                    return self.load()  # a learner at work has dropped it for a newer one
                 faults.append(f"{path.name}: {exc}")
                 log.error(
                     "checkpoint unreadable, trying the one before",

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 
 from app.checkpoint import Checkpoint, CheckpointFolder
 from app.deadletter import DeadLetters, NoDeadLetters
-from app.errors import AppError, CheckpointUnwritable, Unexpected
-from app.log import get_logger
+from app.errors import AppError, CheckpointUnwritable, RegistryUnreachable, Unexpected
+from app.log import Seldom, get_logger
 from app.metrics import Metrics
 from app.serving import Published, Serving
 from app.settings import Settings
@@ -55,7 +55,9 @@ class Consumer:
         self._metrics = metrics
         self._checkpoints = checkpoints
         self._telemetry = Telemetry(metrics, settings.name)
+        self._seldom = Seldom()
         self._start_at = Start()
+        self._waiting: list[Record] = []  # polled, but their schemas cannot be had yet
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="consumer", daemon=True)
         publish, checkpoint = settings.publish, settings.checkpoint
@@ -99,7 +101,7 @@ class Consumer:
         self._publish_now()
         while not self._stopping.is_set():
             self.heartbeat = time.monotonic()
-            records = self.source.poll(self.settings.kafka.poll_batch)
+            records = self._waiting or self.source.poll(self.settings.kafka.poll_batch)
             self._learn(records)
             if self._publish.due():
                 self._publish_now()
@@ -114,7 +116,12 @@ class Consumer:
         if not records:
             return
         started = time.perf_counter()
-        outcome = self.training.learn(records)
+        try:
+            outcome = self.training.learn(records)
+        except RegistryUnreachable as exc:
+            self._wait(records, exc)
+            return
+        self._waiting = []
         seconds = time.perf_counter() - started
         kept = not isinstance(self._dead_letters, NoDeadLetters)
         for aside in outcome.rejected:
@@ -124,13 +131,29 @@ class Consumer:
         self._publish.add(outcome.learned)
         self._checkpoint.add(len(records))
 
+    def _wait(self, records: list[Record], exc: RegistryUnreachable) -> None:
+        """Keep the records for the next round: the registry's absence is no fault of theirs."""
+        self._waiting = records
+        if self._seldom.due("registry"):
+            log.warning("waiting for the schema registry", reason=str(exc))
+        self._stopping.wait(exc.pause_seconds)
+
+    def waiting_for(self) -> str:
+        """Return what is missing before the tree can learn, or ''."""
+        return "waiting for the schema registry" if self._waiting else self.training.waiting_for()
+
+    def _positions(self) -> dict[int, int]:
+        """Return the next offset to learn of each partition: that of a record that waits."""
+        first = {record.partition: record.offset for record in reversed(self._waiting)}
+        return self.source.positions() | first
+
     def _publish_now(self) -> None:
         """Swap in a snapshot of what is learned; none before the first event."""
         tree = self.training.tree
         if tree is None or not tree.counters().events:
             return
         started = time.perf_counter()
-        offsets = {f"{self.source.topic}-{p}": o for p, o in self.source.positions().items()}
+        offsets = {f"{self.source.topic}-{p}": o for p, o in self._positions().items()}
         snapshot, scores = tree.snapshot(), self.training.evaluation.scores()
         self._serving.publish(Published(snapshot, time.time(), offsets, *scores))
         seconds = time.perf_counter() - started
@@ -147,7 +170,7 @@ class Consumer:
             return
         started = time.perf_counter()
         self._dead_letters.flush()
-        model, offsets = tree.to_bytes(), self.source.positions()
+        model, offsets = tree.to_bytes(), self._positions()
         checkpoint = Checkpoint(
             model=model,
             offsets=offsets,

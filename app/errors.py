@@ -5,12 +5,17 @@
     ├── SourceError              the broker or the file refused or went away  (exit 3)
     │   ├── OffsetOutOfRange     the log no longer holds what comes next      (exit 4)
     │   ├── SourceChanged        not the log that the checkpoint was fed from (exit 4)
-    │   └── DeadLetterLost       a rejected record could not be put aside     (exit 3)
+    │   ├── DeadLetterLost       a rejected record could not be put aside     (exit 3)
+    │   ├── RegistryRefused      the schema registry wants other credentials  (exit 3)
+    │   └── RegistryUnreachable  the schema registry does not answer          (try again later)
     ├── DecodeError              these bytes are not an event                 (skip the record)
     │   ├── RecordTooLarge
     │   ├── NotText              not UTF-8
     │   ├── NotJson
     │   ├── NotAnObject
+    │   ├── BadEnvelope          a CloudEvent that cannot be opened
+    │   ├── NotAvro
+    │   ├── UnusableSchema       the registry has no such schema, or one we do not read
     │   ├── BadLabel             missing, null or of a wrong type
     │   ├── BadWeight            missing, not a number or not above zero
     │   └── BadFeature           a feature's value is of a wrong type
@@ -78,6 +83,18 @@ class DeadLetterLost(SourceError):
     """A rejected record could not be put aside, so learning must not pass it."""
 
 
+class RegistryRefused(SourceError):
+    """The schema registry does not let us in."""
+
+
+class RegistryUnreachable(SourceError):
+    """The schema registry does not answer, or not as one; ask again after the pause."""
+
+    def __init__(self, message: str, pause_seconds: float = 1.0) -> None:
+        super().__init__(message)
+        self.pause_seconds = pause_seconds
+
+
 class DecodeError(AppError):
     """These bytes are not an event; ``field`` names the culprit where it has a name."""
 
@@ -100,6 +117,18 @@ class NotJson(DecodeError):
 
 class NotAnObject(DecodeError):
     """The record, or its features, is JSON but not an object."""
+
+
+class BadEnvelope(DecodeError):
+    """The record says that it is a CloudEvent, and cannot be opened as one."""
+
+
+class NotAvro(DecodeError):
+    """The record is not Avro with a schema's id before it, or does not fit that schema."""
+
+
+class UnusableSchema(DecodeError):
+    """The registry has no schema of the record's id, or one that is not read here."""
 
 
 class BadLabel(DecodeError):
@@ -151,11 +180,16 @@ POLICY: dict[type[Exception], Policy] = {
     OffsetOutOfRange: Policy(503, "offset_out_of_range", STOP, 4, "Offset out of range"),
     SourceChanged: Policy(503, "source_changed", STOP, 4, "Source is another one"),
     DeadLetterLost: Policy(503, "dead_letter_lost", STOP, 3, "Dead letter not delivered"),
+    RegistryRefused: Policy(503, "registry_refused", STOP, 3, "Schema registry refused"),
+    RegistryUnreachable: Policy(503, "registry_unreachable", STOP, 3, "Schema registry is away"),
     DecodeError: Policy(400, "decode", SKIP, 1, "Not an event"),
     RecordTooLarge: Policy(413, "too_large", SKIP, 1, "Record too large"),
     NotText: Policy(400, "not_utf8", SKIP, 1, "Not UTF-8"),
     NotJson: Policy(400, "not_json", SKIP, 1, "Not JSON"),
     NotAnObject: Policy(400, "not_an_object", SKIP, 1, "Not an object"),
+    BadEnvelope: Policy(400, "bad_envelope", SKIP, 1, "Not a CloudEvent"),
+    NotAvro: Policy(400, "not_avro", SKIP, 1, "Not Avro"),
+    UnusableSchema: Policy(422, "unusable_schema", SKIP, 1, "Schema cannot be used"),
     BadLabel: Policy(422, "bad_label", SKIP, 1, "Bad label"),
     BadWeight: Policy(422, "bad_weight", SKIP, 1, "Bad weight"),
     BadFeature: Policy(422, "bad_feature", SKIP, 1, "Bad feature"),

@@ -33,16 +33,14 @@ def names_secret(name: str) -> bool:
     return any(word in lower for word in SECRET_WORDS) and not lower.endswith(HARMLESS_ENDINGS)
 
 
-def without_secrets(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values by name, those with a secret's name masked, at every level."""
-    return {
-        name: MASK
-        if names_secret(str(name))
-        else without_secrets(value)
-        if isinstance(value, Mapping)
-        else value
-        for name, value in values.items()
-    }
+def shown(name: str, value: object) -> object:
+    """Return a value of this name as it may be shown: a secret not at all, wherever it is."""
+    if names_secret(name):
+        return MASK
+    if isinstance(value, Mapping):
+        return {key: shown(str(key), inner) for key, inner in value.items()}
+    in_address = isinstance(value, str) and "://" in value and "@" in value
+    return MASK if in_address else value
 
 
 def hide(*secrets: str | None) -> None:

@@ -9,6 +9,7 @@ problem at once. The groups are in order of the record's walk.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -27,7 +28,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 import learner
-from app.access_settings import AuthSettings, TlsSettings
+from app.api_settings import AuthSettings, HttpSettings, TlsSettings
 from app.group import Group
 from app.secret import MASK, hide, names_secret
 from app.settings_file import declared_schema, load_settings
@@ -85,9 +86,39 @@ class SchemaSettings(Group):
         return self
 
 
-class EventSettings(Group):
-    """Where an event carries what; an event is one JSON object."""
+class RegistrySettings(Group):
+    """The schema registry that events in Avro are read with."""
 
+    url: str | None = None
+    """Its address, as in `https://registry:8081`; required with the format `avro`."""
+    username: str | None = None
+    """User, where it asks for a password."""
+    password: SecretStr | None = None
+    """Password of the user."""
+    token: SecretStr | None = None
+    """Bearer token, instead of a user and a password."""
+    ca_file: Path | None = None
+    """Certificates that the registry's own must lead to; none: the system's."""
+    timeout_seconds: float = Field(default=10, gt=0, le=60)
+    """Longest wait for one answer; then it is asked again, with growing pauses, without end."""
+
+    @field_validator("url")
+    @classmethod
+    def _an_address(cls, url: str | None) -> str | None:
+        if url is not None and not re.fullmatch(r"https?://[^/@?#\s]+[^@?#\s]*", url):
+            raise ValueError(
+                "an address as in https://registry:8081, with neither a user nor a query in it"
+            )
+        return url
+
+
+class EventSettings(Group):
+    """Where an event carries what; an event is one JSON object, or an Avro record."""
+
+    format: Literal["json", "avro"] = "json"
+    """How events are written: JSON, or Avro after the id of its schema in a registry."""
+    registry: RegistrySettings = RegistrySettings()
+    """The schema registry that events in Avro are read with."""
     label_field: str = Field(default="label", min_length=1)
     """Field with the class label: a text, a number or a truth value."""
     weight_field: str | None = None
@@ -275,23 +306,6 @@ class EvaluationSettings(Group):
 
     window: int = Field(default=1000, ge=1, le=1_000_000)
     """Events in the sliding window."""
-
-
-class HttpSettings(Group):
-    """The API."""
-
-    host: str = Field(default="127.0.0.1", min_length=1)
-    """Address to listen on."""
-    port: int = Field(default=8000, ge=0, le=65_535)
-    """Port to listen on; 0: any free one."""
-    body_limit_bytes: int = Field(default=10_000_000, ge=1_000)
-    """Longest request body."""
-    max_rows: int = Field(default=10_000, ge=1)
-    """Most events in one request."""
-    shutdown_seconds: float = Field(default=20, gt=0, le=3600)
-    """Longest wait for requests and the final checkpoint when the process is told to stop."""
-    stalled_after_seconds: float = Field(default=300, ge=10)
-    """The process counts as dead when the consumer made no step for so long."""
 
 
 class Settings(BaseSettings):

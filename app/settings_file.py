@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from pydantic_core import ErrorDetails
 
 import learner
 from app.errors import SettingsError
-from app.secret import MASK, names_secret, without_secrets
+from app.secret import MASK, shown
 
 if TYPE_CHECKING:
     from app.settings import KafkaSettings, SchemaSettings, Settings
@@ -186,18 +187,16 @@ def _line(model: type[Settings], error: ErrorDetails) -> str:
     if error["type"] == "string_pattern_mismatch":
         expected = "letters, digits, '_', '.' and '-' only"
     expected = expected.removeprefix("have ")
-    shown = _shown(model, path, value)
-    return f"{name} is {shown}; expected {expected[:1].lower()}{expected[1:]}"
+    given = _shown(model, path, value)
+    return f"{name} is {given}; expected {expected[:1].lower()}{expected[1:]}"
 
 
 def _shown(model: type[BaseModel], path: tuple[str, ...], value: object) -> str:
     """Return a faulty value for people; masked where it is a secret, or may hold one."""
     named = path[-2] if path[-1].isdigit() and len(path) > 1 else path[-1]
-    if isinstance(value, Mapping) and not names_secret(named):
-        return _short(without_secrets(value))
     groups = {known[:depth] for known in setting_paths(model) for depth in range(1, len(known))}
     free_text = isinstance(value, str | list) and (path in groups or path == ("kafka", "extra"))
-    return f"'{MASK}'" if names_secret(named) or free_text else _short(value)
+    return _short(MASK if free_text else shown(named, value))
 
 
 def _suggestion(model: type[BaseModel], path: tuple[str, ...]) -> str:
@@ -235,7 +234,36 @@ def _contradictions(settings: Settings) -> list[str]:
             for feature in schema.features
             if feature.name in settings.event.reserved
         ]
-    return problems + _kafka_problems(settings) + _tree_problems(settings)
+    return [
+        *problems,
+        *_format_problems(settings),
+        *_kafka_problems(settings),
+        *_tree_problems(settings),
+    ]
+
+
+def _format_problems(settings: Settings) -> list[str]:
+    """Name what Avro needs and does not have."""
+    if settings.event.format != "avro":
+        return []
+    problems = []
+    named = "event.format (LIVETREE_EVENT__FORMAT) is 'avro'"
+    if importlib.util.find_spec("fastavro") is None:
+        problems.append(f"{named}, which needs an extra; install it: pip install 'livetree[avro]'")
+    if settings.event.registry.url is None:
+        path = ("event", "registry", "url")
+        problems.append(
+            f"{'.'.join(path)} ({variable_of(path)}) is missing; expected the address of the "
+            "schema registry with the format avro"
+        )
+    if settings.source == "file":
+        problems.append(f"{named}; expected json with the source file, which has one event a line")
+    registry, where = settings.event.registry, "event.registry (LIVETREE_EVENT__REGISTRY__...)"
+    if (registry.username is None) != (registry.password is None):
+        problems.append(f"{where} has one of username and password; expected both or neither")
+    if registry.username is not None and registry.token is not None:
+        problems.append(f"{where} has a username and a token; expected one way to get in")
+    return problems
 
 
 def _kafka_problems(settings: Settings) -> list[str]:

@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from app.deadletter import Reason
-from app.decode import Decoded, Decoder, GrowingDecoder, StructDecoder
+from app.decode import Decoded, Decoder, GrowingDecoder, Rejected, StructDecoder
+from app.envelope import NO_STAMP, Opened, open_all
 from app.errors import DecodeError
 from app.evaluation import Prequential
-from app.event import features_of, label_of, read_object, weight_of
+from app.event import features_of, label_of, weight_of
+from app.format import EventFormat, JsonFormat
 from app.settings import Settings
 from app.source import Record
 from learner import Encoder, Schema, StreamingTree, UnknownLabel
@@ -55,8 +57,10 @@ class Training:
         settings: Settings,
         tree: StreamingTree | None = None,
         evaluation: Prequential | None = None,
+        form: EventFormat | None = None,
     ) -> None:
         self.settings = settings
+        self._form = form or JsonFormat(settings.event.max_bytes)
         self.evaluation = evaluation or Prequential(settings.evaluation.window)
         self._held_back: list[Record] = []
         self._examples: list[dict[str, Any]] = []
@@ -73,20 +77,30 @@ class Training:
         return f"inferring the schema: {len(self._examples)} of {wanted} events"
 
     def learn(self, records: Sequence[Record]) -> Outcome:
-        """Learn records in their order."""
-        outcome = Outcome()
-        rest = records if self.tree is not None else self._infer(records, outcome)
-        for start in range(0, len(rest), BATCH):
-            self._learn_batch(rest[start : start + BATCH], outcome)
+        """Learn records in their order; RegistryUnreachable comes before any is learned."""
+        outcome, opened = Outcome(), self._open(records)
+        self._form.prepare(opened.values)
+        outcome.rejected += [
+            SetAside(record, Reason("decode", error), event_id)
+            for record, error, event_id in opened.refused
+        ]
+        if self.tree is None:
+            opened = self._open(self._infer(opened, outcome))
+        for part in opened.parts(BATCH):
+            self._learn_batch(part, outcome)
         return outcome
 
-    def _learn_batch(self, records: Sequence[Record], outcome: Outcome) -> None:
-        assert self.tree is not None
-        assert self._decoder is not None
-        decoded = self._decoder.decode([record.value for record in records])
+    def _open(self, records: Sequence[Record]) -> Opened:
+        return open_all(records, self._form, self.settings.event.max_bytes)
+
+    def _learn_batch(self, opened: Opened, outcome: Outcome) -> None:
+        if self.tree is None or self._decoder is None:
+            return
+        records = opened.records
+        decoded = self._decoder.decode(opened.values)
         outcome.tombstones += decoded.tombstones
         outcome.rejected += [
-            SetAside(records[bad.place], Reason("decode", bad.error), bad.id)
+            SetAside(records[bad.place], Reason("decode", bad.error), _id_of(bad, opened))
             for bad in decoded.rejected
         ]
         labels = self.tree.encoder.encode_labels(decoded.labels)
@@ -100,7 +114,7 @@ class Training:
         self.tree.learn(batch, labels, weights, predicted)
         self.evaluation.update(labels, predicted)
         outcome.learned += len(labels)
-        outcome.times = np.concatenate((outcome.times, _times(records, decoded)))
+        outcome.times = np.concatenate((outcome.times, _times(opened, decoded)))
 
     def _refuse_labels(
         self,
@@ -124,20 +138,23 @@ class Training:
         decoded.times = [decoded.times[row] for row in keep] if decoded.times else []
         return labels[keep]
 
-    def _infer(self, records: Sequence[Record], outcome: Outcome) -> Sequence[Record]:
+    def _infer(self, opened: Opened, outcome: Outcome) -> Sequence[Record]:
         """Hold good events back; returns all of them, and what follows, once they suffice."""
-        event = self.settings.event
-        for place, record in enumerate(records):
-            if record.value is None:
+        event, records = self.settings.event, opened.records
+        for place, (record, value) in enumerate(zip(records, opened.values, strict=True)):
+            if value is None:
                 outcome.tombstones += 1
                 continue
+            found: dict[str, Any] = {}
             try:
-                found = read_object(record.value, event.max_bytes)
+                found = self._form.read(value)
                 label_of(found, event)
                 weight_of(found, event)
                 self._examples.append(features_of(found, event))
             except DecodeError as exc:
-                outcome.rejected.append(SetAside(record, Reason("decode", exc)))
+                bad = Rejected(place, exc, found.get(event.id_field) if event.id_field else None)
+                aside = SetAside(record, Reason("decode", exc), _id_of(bad, opened))
+                outcome.rejected.append(aside)
                 continue
             self._held_back.append(record)
             if len(self._examples) >= self.settings.schema_.infer_from:
@@ -151,9 +168,9 @@ class Training:
         self.tree = tree
         event, encoder = self.settings.event, tree.encoder
         self._decoder = (
-            GrowingDecoder(encoder, event)
+            GrowingDecoder(encoder, event, self._form)
             if self.settings.schema_.growing
-            else StructDecoder(encoder.schema, event)
+            else StructDecoder(encoder.schema, event, self._form)
         )
 
 
@@ -203,10 +220,20 @@ def _usual(counts: Counter[str]) -> set[str]:
     return usual
 
 
-def _times(records: Sequence[Record], decoded: Decoded) -> Floats:
-    """Return when the learned events happened: their own time, else the broker's."""
-    stamps = [records[place].timestamp_ms for place in decoded.places]
+def _id_of(bad: Rejected, opened: Opened) -> object:
+    """Return the event's own id, else its envelope's."""
+    stamp = opened.stamps.get(bad.place)
+    return stamp.id if bad.id is None and stamp is not None else bad.id
+
+
+def _times(opened: Opened, decoded: Decoded) -> Floats:
+    """Return when the learned events happened: their own time, their envelope's, the broker's."""
+    stamps = [opened.records[place].timestamp_ms for place in decoded.places]
     times = np.array(stamps, np.float64) / 1000  # None becomes NaN
+    if opened.stamps:
+        told = [opened.stamps.get(place, NO_STAMP).time for place in decoded.places]
+        enveloped = np.array(told, np.float64)
+        times = np.where(np.isnan(enveloped), times, enveloped)
     if decoded.times:
         own = np.array(decoded.times, np.float64)
         times = np.where(np.isnan(own), times, own)

@@ -13,8 +13,10 @@ from app.deadletter import DeadLetters, FileDeadLetters, KafkaDeadLetters, NoDea
 from app.errors import AppError, Unexpected
 from app.evaluation import Prequential
 from app.file_source import FileSource
+from app.format import EventFormat, JsonFormat
 from app.log import get_logger
 from app.metrics import Metrics
+from app.registry import Registry
 from app.serving import Serving
 from app.settings import Settings
 from app.settings_file import declared_schema
@@ -36,8 +38,10 @@ class Service:
         consumer: Consumer,
         dead_letters: DeadLetters,
         checkpoints: CheckpointFolder | None,
+        form: EventFormat | None = None,
     ) -> None:
         self.settings = settings
+        self._form = form
         self.serving = serving
         self.metrics = metrics
         self.consumer = consumer
@@ -63,13 +67,14 @@ class Service:
         if checkpoint is None:
             schema = declared_schema(settings.schema_)
             tree = new_tree(settings, schema) if schema is not None else None
-            return Training(settings, tree), Start()
+            return Training(settings, tree, form=self._form), Start()
         before = settings.shaping_before(checkpoint.shaping)
         require_fit(checkpoint, self.consumer.shaping, self.consumer.source.topic, before)
         training = Training(
             settings,
             StreamingTree.from_bytes(checkpoint.model),
             Prequential.from_dict(checkpoint.evaluation, settings.evaluation.window),
+            self._form,
         )
         return training, Start(checkpoint.offsets, checkpoint.identity)
 
@@ -99,7 +104,7 @@ class Service:
             return True, "ready"
         if not self._started:
             return False, "starting"
-        return False, self.consumer.training.waiting_for() or "waiting for the first event"
+        return False, self.consumer.waiting_for() or "waiting for the first event"
 
     def alive(self) -> bool:
         """Return whether the consumer makes progress, or has not been started yet."""
@@ -129,11 +134,20 @@ def build(
     consumer = Consumer(settings, own_source, dead_letters, serving, metrics, checkpoints)
     metrics.build_info.labels(_version(), settings.variant, settings.name).set(1)
     metrics.watch_snapshot_age(lambda: _age_seconds(serving))
-    return Service(settings, serving, metrics, consumer, dead_letters, checkpoints)
+    form = _form(settings)
+    return Service(settings, serving, metrics, consumer, dead_letters, checkpoints, form)
 
 
 def _source(settings: Settings) -> Source:
     return FileSource(settings.file) if settings.source == "file" else KafkaSource(settings.kafka)
+
+
+def _form(settings: Settings) -> EventFormat:
+    if settings.event.format == "json":
+        return JsonFormat(settings.event.max_bytes)
+    from app.avro import AvroFormat  # needs the extra; the settings have made sure of it
+
+    return AvroFormat(Registry(settings.event.registry), settings.event.max_bytes)
 
 
 def _dead_letters(settings: Settings, source: Source) -> DeadLetters:

@@ -39,12 +39,10 @@ def settings_tables() -> str:
     """Every setting: one table for those without a group, then one for each group."""
     own = [(name, field) for name, field in Settings.model_fields.items() if not _group(field)]
     parts = ["## General", "", *_settings_table(own, ())]
-    for name, field in Settings.model_fields.items():
-        group = _group(field)
-        if group is not None:
-            path = (field.alias or name,)
-            parts += ["", f"## {path[0]}", "", _sentence(group), ""]
-            parts += _settings_table(group.model_fields.items(), path)
+    for path, group in _groups(Settings):
+        own = [(name, field) for name, field in group.model_fields.items() if not _group(field)]
+        parts += ["", f"{'#' * (len(path) + 1)} {'.'.join(path)}", "", _sentence(group), ""]
+        parts += _settings_table(own, path)
     parts += ["", "### An entry of schema.features", "", _sentence(FeatureSettings), ""]
     parts += ["| Key | Default | Allowed | Meaning |", "|---|---|---|---|"]
     parts += [
@@ -79,6 +77,18 @@ def page(name: str) -> str:
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{PAGES[name]()}\n\n{END}{after}"
+
+
+def _groups(
+    model: type[BaseModel], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], type[BaseModel]]]:
+    """Every group of settings with its path; one inside another comes after it."""
+    for name, field in model.model_fields.items():
+        group = _group(field)
+        if group is not None:
+            path = (*above, field.alias or name)
+            yield path, group
+            yield from _groups(group, path)
 
 
 def _group(field: FieldInfo) -> type[BaseModel] | None:

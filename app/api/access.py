@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.access_settings import AuthSettings
 from app.api.body import CLOSE
 from app.api.keys import Keys
 from app.api.problems import Refused, respond
+from app.api_settings import AuthSettings
 from app.log import Seldom, get_logger
 from app.metrics import Metrics
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from app.access_settings import AuthSettings, key_problem
+from app.api_settings import AuthSettings, key_problem
 from app.errors import SettingsError
 from app.log import get_logger
 from app.secret import hide

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
-from app.access_settings import TlsSettings
+from app.api_settings import TlsSettings
 from app.errors import SettingsError
 from app.secret import hide
 from app.settings_file import variable_of

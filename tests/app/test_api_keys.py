@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.access_settings import AuthSettings
 from app.api.keys import LOOK_SECONDS, Keys
+from app.api_settings import AuthSettings
 from app.errors import SettingsError
 from app.settings import Settings
 

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from app.access_settings import TlsSettings
 from app.api.server import check_access
 from app.api.tls import server_context
+from app.api_settings import TlsSettings
 from app.cli import app
 from app.errors import SettingsError
 from app.settings import Settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -197,3 +198,22 @@ def test_a_setting_younger_than_the_checkpoint_fits_with_its_default_only() -> N
 
     with pytest.raises(CheckpointMismatch, match=r"tree\.young is 2, in the checkpoint 1"):
         require_fit(checkpoint(), {**SHAPING, "tree": {"tau": 0.05, "young": 2}}, "t", defaults)
+
+
+def test_a_reader_beside_a_learner_finds_a_checkpoint_although_files_come_and_go(
+    tmp_path: Path,
+) -> None:
+    folder = CheckpointFolder(tmp_path, keep=1)
+    done = threading.Event()
+
+    def learner() -> None:
+        for number in range(300):
+            folder.save(checkpoint(events=number))
+        done.set()
+
+    folder.save(checkpoint(events=0))
+    writer = threading.Thread(target=learner)
+    writer.start()
+    while not done.is_set():
+        assert CheckpointFolder(tmp_path).load() is not None
+    writer.join()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -333,3 +334,29 @@ def test_a_certificate_that_is_none_is_a_wrong_option(option: str, tmp_path: Pat
         assert result.exit_code == 2
         assert option in result.output
         assert "expected" in result.output
+
+
+def test_serving_avro_without_its_extra_ends_with_2_and_one_line() -> None:
+    script = (
+        "import sys; sys.modules['fastavro'] = None; sys.argv = ['livetree', 'serve'];"
+        "from app.cli import main; main()"
+    )
+    variables = {
+        "LIVETREE_EVENT__FORMAT": "avro",
+        "LIVETREE_EVENT__REGISTRY__URL": "http://127.0.0.1:1",
+    }
+
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "error: event.format (LIVETREE_EVENT__FORMAT) is 'avro', which needs an extra; install "
+        "it: pip install 'livetree[avro]'"
+    ]

@@ -11,7 +11,15 @@ import pytest
 from app.checkpoint import CheckpointFolder
 from app.consumer import Consumer
 from app.deadletter import NoDeadLetters, Reason
-from app.errors import CheckpointUnwritable, DeadLetterLost, SourceError, Unexpected
+from app.errors import (
+    CheckpointUnwritable,
+    DeadLetterLost,
+    RegistryRefused,
+    RegistryUnreachable,
+    SourceError,
+    Unexpected,
+)
+from app.format import JsonFormat
 from app.metrics import Metrics
 from app.serving import Serving
 from app.settings import Settings
@@ -258,3 +266,74 @@ def test_a_disk_that_refuses_does_not_stop_learning_but_a_clean_end(
     assert setup.value("livetree_events_learned_total", model="livetree") == 10
     assert setup.value("livetree_checkpoints_total", outcome="failed") == 1
     assert setup.source.committed == []
+
+
+class Away(JsonFormat):
+    """A form whose schemas cannot be had until it is told otherwise."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(1_000_000)
+        self.error: Exception | None = error
+        self.tried = threading.Event()
+
+    def prepare(self, values: Sequence[bytes | None]) -> None:
+        if len(values) == 7 and self.error is not None:  # the second batch of the tests below
+            self.tried.set()
+            raise self.error
+
+
+def starting(setup: Setup, form: JsonFormat) -> None:
+    schema = declared_schema(setup.settings.schema_)
+    assert schema is not None
+    setup.consumer.start(
+        Training(setup.settings, new_tree(setup.settings, schema), form=form), Start()
+    )
+
+
+def test_events_wait_for_the_registry_and_none_is_passed_over(make_settings: Make) -> None:
+    source = Script([events(5), events(7), events(3)])
+    setup = Setup(make_settings(schema={"features": FEATURES}), source)
+    form = Away(RegistryUnreachable("schema registry http://r: gone", 0.01))
+    starting(setup, form)
+    assert form.tried.wait(60)
+    assert setup.consumer.running
+    assert setup.consumer.waiting_for() == "waiting for the schema registry"
+    assert not source.done.is_set()
+
+    form.error = None
+    assert source.done.wait(60)
+    assert setup.consumer.stop(60)
+    setup.folder.release()
+
+    checkpoint = setup.folder.load()
+    assert checkpoint is not None
+    assert (checkpoint.events, dict(checkpoint.offsets)) == (15, {0: 15})
+    assert setup.letters.sent == []
+    assert setup.consumer.waiting_for() == ""
+
+
+def test_a_checkpoint_ends_before_the_events_that_wait(make_settings: Make) -> None:
+    setup = Setup(make_settings(schema={"features": FEATURES}), Script([events(5), events(7)]))
+    form = Away(RegistryUnreachable("gone", 60.0))
+    starting(setup, form)
+    assert form.tried.wait(60)
+
+    assert setup.consumer.stop(60)  # also in the middle of a long pause
+    setup.folder.release()
+
+    checkpoint = setup.folder.load()
+    assert checkpoint is not None
+    assert (checkpoint.events, dict(checkpoint.offsets)) == (5, {0: 5})
+    assert setup.consumer.failure is None
+
+
+def test_a_registry_that_refuses_ends_the_loop(make_settings: Make) -> None:
+    setup = Setup(make_settings(schema={"features": FEATURES}), Script([events(5), events(7)]))
+    starting(setup, Away(RegistryRefused("401")))
+
+    assert setup.failed.wait(60)
+
+    assert isinstance(setup.consumer.failure, RegistryRefused)
+    assert setup.letters.sent == []
+    assert setup.consumer.stop(60)
+    setup.folder.release()

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,72 +19,13 @@ from learner import Encoder, Schema, StreamingTree
 from streams import open_stream
 from tests.app.conftest import FEATURES, events
 from tests.brokers import Embedded
-
-# Every line is the settings of a learner. It is forked, so that only one process has to import
-# everything, and is reaped before the next one begins.
-LEARNERS = """
-import json, os, sys, time
-from app import wiring
-from app.log import configure
-from app.settings import Settings
-from app.warmup import warm_up
-
-configure("error", "json", sys.stderr)
-warm_up()
-for line in sys.stdin:
-    pid = os.fork()
-    if pid == 0:
-        wiring.build(Settings.load(environ={}, **json.loads(line))).start()
-        time.sleep(600)
-    print(pid, flush=True)
-    os.waitpid(pid, 0)
-    print("gone", flush=True)
-"""
-
-
-class Learners:
-    """Starts learners that are there to be killed, one at a time."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", LEARNERS], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        self._running: int | None = None
-
-    def start(self, settings: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(settings).encode() + b"\n")
-        self._process.stdin.flush()
-        self._running = int(self._process.stdout.readline())
-
-    def kill(self) -> None:
-        if self._running is not None:
-            assert self._process.stdout is not None
-            os.kill(self._running, signal.SIGKILL)
-            self._running = None
-            assert self._process.stdout.readline() == b"gone\n"
-
-    def close(self) -> None:
-        self.kill()
-        self._process.kill()
-        self._process.communicate()
+from tests.faults.learner_process import Learners, newest, wait
 
 
 @pytest.fixture
 def learners() -> Iterator[Learners]:
-    made = Learners()
-    try:
+    with Learners() as made:
         yield made
-    finally:
-        made.close()
-
-
-def wait(until: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not until():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.002)
 
 
 def finish(given: dict[str, Any], end: int) -> str:
@@ -103,12 +40,6 @@ def finish(given: dict[str, Any], end: int) -> str:
     assert kept is not None
     assert kept.offsets == {0: end}
     return kept.model_hash
-
-
-def newest(folder: Path) -> int:
-    """Return the number of the newest checkpoint; 0 without one."""
-    files = CheckpointFolder(folder).files()
-    return int(files[0].stem) if files else 0
 
 
 def over_kafka(broker: Embedded, topic: str, folder: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import logging
@@ -21,8 +22,9 @@ import pytest
 from app import log, secret
 from app.connection import Connection, refused
 from app.errors import SettingsError
+from app.registry import Registry
 from app.secret import MASK, hide, masked, names_secret
-from app.settings import KafkaSettings, Settings
+from app.settings import KafkaSettings, RegistrySettings, Settings
 from app.source import KafkaSource
 
 ROOT = Path(__file__).parents[2]
@@ -110,6 +112,9 @@ def test_every_secret_setting_is_masked_wherever_settings_are_shown() -> None:
         {"LIVETREE_KAFKA__PASSWORD": CANARY, "LIVETREE_KAFKA__PASSWORD_FILE": "also"},
         {"LIVETREE_KAFKA__SSL_KEY_PASSWORD": CANARY, "LIVETREE_KAFKA__SSL_KEY_FILE": "k.pem"},
         {"LIVETREE_TLS__KEY_PASSWORD": CANARY},
+        {"LIVETREE_EVENT__REGISTRY__URL": f"ftp://me:{CANARY}@host"},
+        {"LIVETREE_EVENT__REGISTRY__TOKEN__X": CANARY},
+        {"LIVETREE_EVENT__REGISTRY": CANARY},
         {"LIVETREE_AUTH": CANARY},
         {"LIVETREE_AUTH__KEYS": f"{CANARY},{CANARY}"},
         {"LIVETREE_AUTH__KEYS": f'["{CANARY}", 1]'},
@@ -244,6 +249,17 @@ def test_short_words_are_left_alone_and_longer_secrets_go_first() -> None:
     hide("kafka", "", None, "password-1", "password-1-and-more")
 
     assert masked("kafka: password-1, password-1-and-more") == f"kafka: {MASK}, {MASK}"
+
+
+@pytest.mark.parametrize(
+    "given", [{"token": CANARY}, {"username": "learner", "password": CANARY}], ids=str
+)
+def test_what_a_schema_registry_is_told_is_masked(given: dict[str, str]) -> None:
+    Registry(RegistrySettings.model_validate({"url": "http://127.0.0.1:1", **given}))
+
+    encoded = base64.b64encode(f"learner:{CANARY}".encode()).decode()
+    assert masked(f"the registry says {CANARY}") == f"the registry says {MASK}"
+    assert ("password" in given) == (masked(encoded) == MASK)
 
 
 def test_the_error_of_the_client_is_masked() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +271,65 @@ def test_a_secret_in_a_problem_is_masked() -> None:
     problems = problems_of(kafka={"password": ["hush-hush"]})
 
     assert "hush-hush" not in problems[0]
+
+
+AVRO = {"LIVETREE_EVENT__FORMAT": "avro", "LIVETREE_EVENT__REGISTRY__URL": "http://r:8081"}
+REGISTRY = "LIVETREE_EVENT__REGISTRY__"
+
+
+def test_a_registry_is_a_group_within_the_events() -> None:
+    own = {f"{REGISTRY}USERNAME": "me", f"{REGISTRY}PASSWORD": "hush-hush"}
+
+    settings = Settings.load(environ=AVRO | own)
+
+    assert settings.event.registry.url == "http://r:8081"
+    assert "hush-hush" not in str(settings.shown()) + repr(settings)
+    assert settings.shown()["event.registry.password"] == "**********"
+
+
+@pytest.mark.parametrize(
+    ("variables", "problem"),
+    [
+        ({f"{REGISTRY}URL": ""}, "event.registry.url (LIVETREE_EVENT__REGISTRY__URL) is missing"),
+        ({f"{REGISTRY}URL": "r:8081"}, "is 'r:8081'; expected an address as in https://"),
+        ({f"{REGISTRY}URL": "http://me:hush-hush@r"}, "expected an address as in https://"),
+        ({f"{REGISTRY}USERNAME": "me"}, "has one of username and password; expected both"),
+        ({f"{REGISTRY}PASSWORD": "hush-hush"}, "has one of username and password"),
+        (
+            {f"{REGISTRY}{x}": "hush-hush" for x in ("USERNAME", "PASSWORD", "TOKEN")},
+            "has a username and a token; expected one way to get in",
+        ),
+        ({f"{REGISTRY}TOKEN": "hush-hush", f"{REGISTRY}TIMEOUT_SECONDS": "61"}, "is '61'"),
+        (
+            {f"{REGISTRY}TOKEN": "hush-hush", "LIVETREE_EVENT__ID_FIELD": "label"},
+            "a field of its own for each",
+        ),
+        (
+            {"LIVETREE_SOURCE": "file", "LIVETREE_FILE__PATH": "x"},
+            "event.format (LIVETREE_EVENT__FORMAT) is 'avro'; expected json with the source file",
+        ),
+        ({"LIVETREE_EVENT__FORMAT": "protobuf"}, "is 'protobuf'; expected 'json' or 'avro'"),
+    ],
+)
+def test_avro_without_what_it_needs_is_refused_and_no_secret_is_shown(
+    variables: dict[str, str], problem: str
+) -> None:
+    problems = problems_of(AVRO | variables)
+
+    assert any(problem in line for line in problems)
+    assert "hush-hush" not in str(problems)
+
+
+def test_avro_without_its_extra_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+
+    assert problems_of(AVRO) == [
+        "event.format (LIVETREE_EVENT__FORMAT) is 'avro', which needs an extra; install it: "
+        "pip install 'livetree[avro]'"
+    ]
+    assert Settings.load(environ={}).event.format == "json"
 
 
 def test_variables_that_kubernetes_adds_for_a_service_are_no_settings() -> None:

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.errors import RegistryUnreachable
+from app.format import JsonFormat
 from app.settings import Settings
 from app.settings_file import declared_schema
 from app.source import Record
@@ -237,3 +239,103 @@ def test_no_record_whatever_is_in_it_breaks_the_loop(mode: str, values: list[byt
     assert training.tree is not None
     again = StreamingTree.from_bytes(training.tree.to_bytes())
     assert again.hash() == training.tree.hash()
+
+
+BINARY: list[tuple[str, str | bytes | None]] = [
+    ("ce_specversion", b"1.0"),
+    ("ce_id", b"e-1"),
+    ("ce_time", b"1970-01-01T00:00:07Z"),
+]
+STRUCTURED: list[tuple[str, str | bytes | None]] = [
+    ("content-type", b"application/cloudevents+json")
+]
+
+
+def enveloped(values: Sequence[bytes]) -> list[Record]:
+    """Return events as they are, and in both kinds of envelopes, in turn."""
+    found = []
+    for place, (record, value) in enumerate(zip(records(values), values, strict=True)):
+        if place % 3 == 1:
+            record = record._replace(headers=BINARY)
+        if place % 3 == 2:
+            envelope = b'{"specversion": "1.0", "id": "e-2", "data": %s}' % value
+            record = record._replace(value=envelope, headers=STRUCTURED)
+        found.append(record)
+    return found
+
+
+@pytest.mark.parametrize("inferred", [False, True])
+@pytest.mark.parametrize("size", [1, 700, 5000])
+def test_envelopes_do_not_change_the_tree(make_settings: Make, size: int, inferred: bool) -> None:
+    settings = make_settings(tree={"n_min": 50}) if inferred else declared(make_settings)
+    values = events(1500)
+    plain, training = trained(settings, values, 1000), trained(settings, [], 1)
+    bad = Record("t", 0, 0, None, values[0], None, [("ce_specversion", b"9")])
+    given = [bad, *enveloped(values), bad]
+
+    outcomes = [training.learn(given[i : i + size]) for i in range(0, len(given), size)]
+
+    assert training.tree is not None
+    assert plain.tree is not None
+    assert training.tree.hash() == plain.tree.hash()
+    asides = [aside for outcome in outcomes for aside in outcome.rejected]
+    assert [(aside.record, aside.reason.label) for aside in asides] == [(bad, "bad_envelope")] * 2
+
+
+@pytest.mark.parametrize("inferred", [False, True])
+def test_the_id_of_an_envelope_names_an_event_that_has_none(
+    make_settings: Make, inferred: bool
+) -> None:
+    event = {"id_field": "key"}
+    settings = make_settings(event=event) if inferred else declared(make_settings, event=event)
+    training = trained(settings, [], 1)
+    values = [b'{"label": null}', b'{"label": null, "key": "own"}']
+
+    outcome = training.learn([record._replace(headers=BINARY) for record in records(values)])
+
+    assert [aside.id for aside in outcome.rejected] == ["e-1", "own"]
+
+
+def test_the_time_of_an_envelope_stands_between_the_events_own_and_the_brokers(
+    make_settings: Make,
+) -> None:
+    training = trained(declared(make_settings, event={"time_field": "t"}), [], 1)
+    values = [b'{"label": 1, "t": 5}', b'{"label": 1}', b'{"label": 1}']
+    own, between, plain = records(values, 9000)
+
+    outcome = training.learn(
+        [own._replace(headers=BINARY), between._replace(headers=BINARY), plain]
+    )
+
+    assert outcome.times.tolist() == [5.0, 7.0, 9.0]
+
+
+class Late(JsonFormat):
+    """JSON that can be read at the second try only, as if schemas were to be fetched for it."""
+
+    tries = 0
+
+    def prepare(self, values: Sequence[bytes | None]) -> None:  # noqa: ARG002
+        self.tries += 1
+        if self.tries % 2:
+            raise RegistryUnreachable("not yet", 0.0)
+
+
+@pytest.mark.parametrize("inferred", [False, True])
+def test_a_batch_that_had_to_wait_for_schemas_is_learned_once(
+    make_settings: Make, inferred: bool
+) -> None:
+    settings = make_settings(tree={"n_min": 50}) if inferred else declared(make_settings)
+    schema, values = declared_schema(settings.schema_), events(1300)
+    late = Training(settings, new_tree(settings, schema) if schema else None, form=Late(1_000_000))
+    given = records(values)
+
+    for start in range(0, 1300, 100):
+        with pytest.raises(RegistryUnreachable):
+            late.learn(given[start : start + 100])
+        late.learn(given[start : start + 100])
+
+    straight = trained(settings, values, 1000)
+    assert late.tree is not None
+    assert straight.tree is not None
+    assert late.tree.hash() == straight.tree.hash()

@@ -1,7 +1,7 @@
-"""Who may use the API, and over which connections: keys, certificates, client certificates.
+"""The API: where it listens, who may use it, and over which connections.
 
-Files are looked at when the service starts, not when settings are read: `livetree produce` may
-share the settings, and has no use for them.
+Files of keys and certificates are looked at when the service starts, not when settings are read:
+`livetree produce` may share the settings, and has no use for them.
 """
 
 from __future__ import annotations
@@ -50,6 +50,23 @@ def key_problem(keys: Sequence[str]) -> str | None:
             first = keys.index(key) + 1
             return f"every key once; keys {first} and {place} of {len(keys)} are the same"
     return None
+
+
+class HttpSettings(Group):
+    """The API."""
+
+    host: str = Field(default="127.0.0.1", min_length=1)
+    """Address to listen on."""
+    port: int = Field(default=8000, ge=0, le=65_535)
+    """Port to listen on; 0: any free one."""
+    body_limit_bytes: int = Field(default=10_000_000, ge=1_000)
+    """Longest request body."""
+    max_rows: int = Field(default=10_000, ge=1)
+    """Most events in one request."""
+    shutdown_seconds: float = Field(default=20, gt=0, le=3600)
+    """Longest wait for requests and the final checkpoint when the process is told to stop."""
+    stalled_after_seconds: float = Field(default=300, ge=10)
+    """The process counts as dead when the consumer made no step for so long."""
 
 
 class AuthSettings(Group):
