@@ -33,7 +33,7 @@ test: setup check ## lint, types, import contracts and all tests
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q tests/learner/test_small_cases.py
 
 test-kafka: setup ## tests on Apache Kafka itself, which they fetch (needs Java 17 and Maven)
-	@REQUIRE_KAFKA=1 $(BIN)/python -m pytest tests/kafka
+	@REQUIRE_KAFKA=1 $(BIN)/python -m pytest -m kafka
 
 test-faults: setup ## crashes and faults only: kill -9, damaged and refused checkpoints, lost brokers
 	@REQUIRE_KAFKA=1 $(BIN)/python -m pytest tests/faults

@@ -58,6 +58,7 @@ class Consumer:
         self._seldom = Seldom()
         self._start_at = Start()
         self._waiting: list[Record] = []  # polled, but their schemas cannot be had yet
+        self._kept: dict[int, int] = {}  # offsets of the newest checkpoint
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="consumer", daemon=True)
         publish, checkpoint = settings.publish, settings.checkpoint
@@ -68,6 +69,7 @@ class Consumer:
     def start(self, training: Training, start_at: Start) -> None:
         """Begin in a thread, from a checkpoint's state or from none."""
         self.training, self._start_at = training, start_at
+        self._kept = dict(start_at.offsets)
         self._telemetry.resume(training)
         self.heartbeat = time.monotonic()
         self._thread.start()
@@ -103,6 +105,8 @@ class Consumer:
             self.heartbeat = time.monotonic()
             records = self._waiting or self.source.poll(self.settings.kafka.poll_batch)
             self._learn(records)
+            if not records and not self._checkpoint.pending and self._moved():
+                self._checkpoint.add(1)
             if self._publish.due():
                 self._publish_now()
             if self._checkpoint.due():
@@ -146,6 +150,16 @@ class Consumer:
         """Return the next offset to learn of each partition: that of a record that waits."""
         first = {record.partition: record.offset for record in reversed(self._waiting)}
         return self.source.positions() | first
+
+    def _moved(self) -> bool:
+        """Whether offsets went by that no record had, and no checkpoint has them yet.
+
+        Otherwise the broker might drop them, and a restart would miss what never was an event.
+        """
+        tree = self.training.tree
+        if self._checkpoints is None or tree is None or not tree.counters().events:
+            return False
+        return any(at > self._kept.get(p, -1) for p, at in self._positions().items())
 
     def _publish_now(self) -> None:
         """Swap in a snapshot of what is learned; none before the first event."""
@@ -192,6 +206,7 @@ class Consumer:
             if final:
                 raise
             return
+        self._kept = offsets
         self.source.commit(offsets)
         seconds = time.perf_counter() - started
         self._metrics.checkpoints.labels("written").inc()

@@ -157,6 +157,8 @@ OWN_PROPERTIES = (
     "enable.auto.offset.store",
     "auto.offset.reset",
     "isolation.level",
+    "allow.auto.create.topics",
+    "enable.partition.eof",
 )
 
 

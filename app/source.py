@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
+    OFFSET_END,
     Consumer,
     KafkaError,
     KafkaException,
@@ -31,6 +32,7 @@ log = get_logger(__name__)
 METADATA_SECONDS = 1.0  # short: the stop flag is only looked at between polls
 WATERMARK_SECONDS = 10.0
 RETRY_SECONDS = 5.0
+QUEUE_PAUSE_MS = 20
 
 # Errors on a partition that no waiting mends.
 STOPPING = (
@@ -73,7 +75,7 @@ class Source(Protocol):
         """Return up to ``limit`` records in order; waits a moment when there are none."""
 
     def positions(self) -> dict[int, int]:
-        """Return for each partition the offset after the last polled record."""
+        """Return for each partition the offset to poll next."""
 
     def identity(self) -> str | None:
         """Return which cluster or file this is; None while that is not known."""
@@ -100,6 +102,7 @@ class KafkaSource:
         self._start = Start()
         self._identity: str | None = None
         self._assigned: set[int] = set()
+        self._awaited = False  # the topic was not there when it was first asked for
         self._positions: dict[int, int] = {}
         self._failure: SourceError | None = None
         self._look_again_at = 0.0
@@ -109,6 +112,9 @@ class KafkaSource:
     def _new_consumer(self) -> Consumer:
         properties: dict[str, Any] = {
             "fetch.wait.max.ms": self._settings.fetch_wait_ms,
+            # With a full queue the client pauses, by default for a second; a tree that has
+            # learned the queue by then would wait for it.
+            "fetch.queue.backoff.ms": QUEUE_PAUSE_MS,
             "log_level": 4,
             # There is no session, since partitions are assigned by hand; but a commit that finds
             # no coordinator holds up the close for so long.
@@ -122,6 +128,9 @@ class KafkaSource:
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
             "allow.auto.create.topics": False,
+            # Tells where a partition ends, which no record does: see _at_end.
+            "enable.partition.eof": True,
+            "on_commit": self._on_commit,
         }
         try:
             return Consumer(properties)
@@ -192,8 +201,9 @@ class KafkaSource:
         self._look_again_at = time.monotonic() + self._settings.partition_refresh_seconds
         if not self._assigned:
             self._check_identity(found)
-        if found - self._assigned:
-            self._assign(found)
+        if found - self._assigned and not self._assign(found):
+            self._look_again_at = 0.0
+            return bool(self._assigned)
         return True
 
     def _partitions(self) -> set[int] | None:
@@ -207,6 +217,7 @@ class KafkaSource:
         if topic.error is not None:
             if topic.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise SourceError(f"topic '{self.topic}' may not be read: {topic.error.str()}")
+            self._awaited |= topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
             self._connection.say(
                 "topic is not there, waiting", topic=self.topic, error=topic.error.str()
             )
@@ -234,19 +245,42 @@ class KafkaSource:
         log.warning("source changed, offsets given up", reason=changed, topic=self.topic)
         self._start = Start()
 
-    def _assign(self, found: set[int]) -> None:
-        """Find a position for each new partition, and assign all."""
+    def _assign(self, found: set[int]) -> bool:
+        """Find a position for each new partition, and assign all; False to try again.
+
+        Only partitions that are there at the first start may begin at their end. What appears
+        later is read from its beginning: its records were written while we listened.
+        """
         first_time, policy = not self._assigned, self._settings.start
         if self.resets and self._settings.offset_reset != "error":
             policy = self._settings.offset_reset
+        if first_time and policy == "latest" and not self._start.offsets and not self._awaited:
+            ends = self._ends(found)
+            if ends is None:
+                return False
+            self._positions |= ends
         for partition in found - self._assigned:
             if partition in self._start.offsets:
                 self._positions[partition] = self._start.offsets[partition]
-            elif first_time and policy == "latest" and not self._start.offsets:
-                self._positions[partition] = self._watermarks(partition)[1]
         self._assigned |= found
         self._assign_at_positions()
         log.info("partitions assigned", topic=self.topic, offsets=self._positions.copy())
+        return True
+
+    def _ends(self, partitions: set[int]) -> dict[int, int] | None:
+        """Ask the broker where partitions end; None, with a log line, to ask again."""
+        places = [TopicPartition(self.topic, p, OFFSET_END) for p in sorted(partitions)]
+        try:
+            ends = self._consumer.offsets_for_times(places, timeout=METADATA_SECONDS)
+        except KafkaException as exc:
+            self._connection.say("ends of partitions unknown, waiting", error=exc.args[0].str())
+            return None
+        for end in ends:
+            if end.error is not None or end.offset < 0:
+                why = end.error.str() if end.error is not None else f"offset {end.offset}"
+                self._connection.say("ends of partitions unknown, waiting", error=why)
+                return None
+        return {end.partition: end.offset for end in ends}
 
     def _assign_at_positions(self) -> None:
         self._assign_again = False
@@ -261,7 +295,9 @@ class KafkaSource:
         error, partition = message.error(), message.partition()
         if error is None:
             return
-        if error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._at_end(message)
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:
             self._out_of_range(partition)
         elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             # A commit would wait for the group's coordinator, and closing for the commit.
@@ -273,6 +309,17 @@ class KafkaSource:
             self._failure = SourceError(f"topic '{self.topic}' failed: {error.str()}")
         else:
             self._connection.say("source reports a problem", topic=self.topic, error=error.str())
+
+    def _at_end(self, message: Message) -> None:
+        """Move to the end of a partition that is read to its end.
+
+        The last offsets may belong to no record that is ever delivered: to the marks that end a
+        transaction, to an aborted one, to records that compaction or retention took. Without this
+        they would count as lag for ever.
+        """
+        partition, end = message.partition(), message.offset()
+        if partition is not None and end is not None:
+            self._positions[partition] = max(self._positions.get(partition, 0), end)
 
     def _out_of_range(self, partition: int) -> None:
         """Stop, or jump: the broker does not hold the position any more, or not yet."""
@@ -313,7 +360,7 @@ class KafkaSource:
         return found
 
     def positions(self) -> dict[int, int]:
-        """Return the offset after the last polled record; none for a partition not read yet."""
+        """Return the next offset of each partition; none for one not read yet."""
         return dict(self._positions)
 
     def identity(self) -> str | None:
@@ -321,7 +368,10 @@ class KafkaSource:
         return self._identity
 
     def lag(self) -> dict[int, int]:
-        """Return how many records wait, by what the last fetch told; asks nobody."""
+        """Return how many offsets lie ahead, by what the last fetch told; asks nobody.
+
+        Up to the high watermark: records of an open transaction count, as in lag tools.
+        """
         waiting = {}
         for partition in sorted(self._assigned):
             known = self._consumer.get_watermark_offsets(
@@ -340,6 +390,10 @@ class KafkaSource:
                 self._consumer.commit(offsets=places, asynchronous=True)
         except KafkaException as exc:
             self._connection.say("group offsets not committed", error=exc.args[0].str())
+
+    def _on_commit(self, error: KafkaError | None, _places: list[TopicPartition]) -> None:
+        if error is not None:
+            self._connection.say("group offsets not committed", error=error.str())
 
     def close(self) -> None:
         """Leave the broker."""

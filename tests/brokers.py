@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import count
 from typing import Any
 
@@ -25,6 +26,17 @@ class Broker:
             }
         )
 
+    def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
+        """Create a topic; a broker with properties of topics takes them as well."""
+        raise NotImplementedError
+
+    def topic(self, partitions: int = 1, **config: str) -> str:
+        """Create a topic of a name not used before, and its dead letters' topic."""
+        name = f"events-{os.getpid()}-{next(numbers)}"
+        self.create_topic(name, partitions, **config)
+        self.create_topic(f"{name}.dlq")
+        return name
+
     def send(self, topic: str, *values: bytes | None, **more: Any) -> None:
         """Produce records and wait until the broker has them."""
         for value in values:
@@ -46,11 +58,13 @@ class Broker:
         """Return the first records of a partition; fails where there are more than expected."""
         consumer = self.consumer()
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-        found = [consumer.poll(20) for _ in range(expected)]
+        found: list[Message] = []
+        while len(found) < expected and (message := consumer.poll(60)) is not None:
+            found.append(message)
         extra = consumer.poll(0.3)
         consumer.close()
-        assert extra is None
-        return [message for message in found if message is not None]
+        assert (len(found), extra) == (expected, None)
+        return found
 
     def range(self, topic: str, partition: int = 0) -> tuple[int, int]:
         """Return the first offset of a partition and the one after its last record."""
@@ -77,11 +91,8 @@ class Embedded(Broker):
 
     def __init__(self, embedded: EmbeddedBroker) -> None:
         super().__init__(embedded.bootstrap_servers)
-        self.embedded = embedded
+        self._embedded = embedded
 
-    def topic(self, partitions: int = 1) -> str:
-        """Create a topic of a name not used before, and its dead letters' topic."""
-        name = f"events-{next(numbers)}"
-        self.embedded.create_topic(name, partitions)
-        self.embedded.create_topic(f"{name}.dlq")
-        return name
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Create a topic."""
+        self._embedded.create_topic(name, partitions)

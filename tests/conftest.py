@@ -1,11 +1,19 @@
-"""Settings shared by every test."""
+"""Settings shared by every test, and the brokers."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, settings
+
+from app.embedded import EmbeddedBroker
+from tests.brokers import Broker, Embedded
+from tests.kafka.conftest import kafka, kafka_there
+
+__all__ = ["broker", "embedded", "kafka", "kafka_there"]
 
 if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
     # Compiled kernels divide and wrap around in silence; as plain Python they should too.
@@ -20,3 +28,26 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("livetree")
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Iterator[Embedded]:
+    """Return the broker in memory, one for all tests; each makes topics of its own."""
+    with EmbeddedBroker() as running:
+        yield Embedded(running)
+
+
+@pytest.fixture(
+    scope="session", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)]
+)
+def broker(request: pytest.FixtureRequest) -> Broker:
+    """Return the broker in memory, then Apache Kafka: what needs any broker holds on both."""
+    found: Broker = request.getfixturevalue(request.param)
+    return found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs Kafka, for `-m kafka`."""
+    for item in items:
+        if "kafka_there" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.kafka)

@@ -8,28 +8,17 @@ checkpoint, and a second process goes on where the first one stopped.
 from __future__ import annotations
 
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from app.checkpoint import Checkpoint, CheckpointFolder
-from app.embedded import EmbeddedBroker
 from learner import Encoder, Schema, StreamingTree
 from streams import open_stream
-from tests.brokers import Embedded
+from tests.brokers import Broker
+from tests.process import Event, Livetree, ends_cleanly, metrics_of
 
-ROOT = Path(__file__).parents[1]
-DEADLINE_SECONDS = 300  # a cold compile on a slow machine
 PARAMS = {"n_min": 100.0, "audit_fraction": 1.0}
 POISON = {
     b"\xff\xfe": "not_utf8",
@@ -39,85 +28,11 @@ POISON = {
     b'{"salary": "abc", "label": "A"}': "bad_feature",
 }
 
-Event = dict[str, Any]
-
-
-class Answer(NamedTuple):
-    """An HTTP answer; status 0 where nobody listens."""
-
-    status: int
-    body: bytes
-    headers: dict[str, str]
-
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-class Livetree:
-    """A running `livetree serve`."""
-
-    def __init__(self, config: Path, log: Path) -> None:
-        self.log = log
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("LIVETREE_")}
-        with log.open("w") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "app", "serve", "--config", str(config), "--port", "0"],
-                env=environment,
-                cwd=ROOT,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-            )
-        self.url = f"http://127.0.0.1:{self._port()}"
-
-    def _port(self) -> int:
-        self.wait_until(lambda: '"listening"' in self.log.read_text())
-        return int(next(line["port"] for line in self.lines() if line["event"] == "listening"))
-
-    def lines(self) -> list[Event]:
-        """Return the log: every line of it is JSON."""
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
-
-    def wait_until(self, happened: Any) -> None:
-        """Wait; fail with the log when the process ends before, or time is up."""
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while not happened():
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.05)
-
-    def wait_until_learned(self, events: int) -> None:
-        self.wait_until(lambda: (a := self.get("/model")).status == 200 and learned(a) >= events)
-
-    def get(self, path: str, body: object = None) -> Answer:
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"content-type": "application/json"}
-        try:
-            request = urllib.request.Request(self.url + path, data, headers)
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return Answer(answer.status, answer.read(), dict(answer.headers))
-        except urllib.error.HTTPError as exc:
-            with exc:
-                return Answer(exc.code, exc.read(), dict(exc.headers))
-        except OSError:
-            return Answer(0, b"", {})
-
-    def ended(self) -> int:
-        return self.process.wait(DEADLINE_SECONDS)
-
-    def kill(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-
-
-def learned(answer: Answer) -> int:
-    return int(answer.json()["events"])
-
 
 class Place:
     """A broker, a topic and a folder; services that run there end with it."""
 
-    def __init__(self, broker: Embedded, folder: Path) -> None:
+    def __init__(self, broker: Broker, folder: Path) -> None:
         self.broker, self.folder = broker, folder
         self.topic = broker.topic()
         self.started: list[Livetree] = []
@@ -152,14 +67,13 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with EmbeddedBroker() as embedded:
-        made = Place(Embedded(embedded), tmp_path)
-        try:
-            yield made
-        finally:
-            for service in made.started:
-                service.kill()
+def place(broker: Broker, tmp_path: Path) -> Iterator[Place]:
+    made = Place(broker, tmp_path)
+    try:
+        yield made
+    finally:
+        for service in made.started:
+            service.kill()
 
 
 def encoded(events: list[Event]) -> list[bytes]:
@@ -313,12 +227,6 @@ def metrics_tell_the_same(service: Livetree) -> None:
     assert found['livetree_predictions_total{model="walk",outcome="answered"}'] == 51
 
 
-def metrics_of(service: Livetree) -> dict[str, float]:
-    lines = service.get("/metrics").body.decode().splitlines()
-    pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-    return {name: float(value) for name, value in pairs}
-
-
 def mistakes_are_problems_that_name_the_field(service: Livetree) -> None:
     answer = service.get("/predict", {"features": {"age": "abc"}})
     assert answer.status == 422
@@ -332,15 +240,3 @@ def dead_letters_carry_the_bytes(place: Place) -> None:
     assert [letter.value() for letter in letters] == list(POISON)
     offsets = [dict(letter.headers() or [])["__livetree.errors.offset"] for letter in letters]
     assert offsets == [str(6000 + place).encode() for place in range(len(POISON))]
-
-
-def ends_cleanly(service: Livetree) -> None:
-    """SIGTERM: never ready again, a final checkpoint, exit code 0, and a log that says so."""
-    assert service.get("/readyz").status == 200
-    service.process.send_signal(signal.SIGTERM)
-    seen = [200]
-    while service.process.poll() is None:
-        seen.append(service.get("/readyz").status)
-    assert service.ended() == 0, service.log.read_text()
-    assert re.fullmatch("(200,)+(503,)*(0,)*", "".join(f"{status}," for status in seen))
-    assert "checkpoint written" in [line["event"] for line in service.lines()]

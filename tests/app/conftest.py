@@ -1,25 +1,16 @@
-"""What the tests of the service share: a broker in memory, events, and factories."""
+"""What the tests of the service share: events, and settings."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.embedded import EmbeddedBroker
 from app.settings import Settings
-from tests.brokers import Embedded
-
-
-@pytest.fixture(scope="session")
-def broker() -> Iterator[Embedded]:
-    """One broker for all tests; each makes topics of its own."""
-    with EmbeddedBroker() as embedded:
-        yield Embedded(embedded)
 
 
 def events(number: int, seed: int = 1) -> list[bytes]:

@@ -21,7 +21,7 @@ from app.commands.assignments import STREAM_NAMES, parse_assignments, parse_valu
 from app.commands.evaluate import parameters_of, plan
 from learner import VARIANTS, TreeParams
 from streams import STREAMS
-from tests.brokers import Embedded
+from tests.brokers import Broker
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ("demo", "serve", "produce", "evaluate", "tree", "variants")
@@ -262,7 +262,7 @@ def test_values_are_read_as_json_or_taken_as_text(text: str, value: object) -> N
     assert parse_value(text) == value
 
 
-def test_produce_reports_what_was_delivered(broker: Embedded) -> None:
+def test_produce_reports_what_was_delivered(broker: Broker) -> None:
     topic = broker.topic()
 
     result = livetree(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.checkpoint import CheckpointFolder
+from app.checkpoint import Checkpoint, CheckpointFolder
 from app.consumer import Consumer
 from app.deadletter import NoDeadLetters, Reason
 from app.errors import (
@@ -32,12 +32,15 @@ Make = Callable[..., Settings]
 
 
 class Script:
-    """A source that plays batches, then sets `done`; an exception in the script is raised."""
+    """A source that plays batches, then sets `done`; an exception in the script is raised.
+
+    A number in the script is so many offsets that no record has.
+    """
 
     topic = "t"
     resets = 0
 
-    def __init__(self, batches: Iterable[Sequence[bytes | None] | Exception]) -> None:
+    def __init__(self, batches: Iterable[Sequence[bytes | None] | int | Exception]) -> None:
         self.batches = list(batches)
         self.done = threading.Event()
         self.started_at: Start | None = None
@@ -56,6 +59,9 @@ class Script:
         batch = self.batches.pop(0)
         if isinstance(batch, Exception):
             raise batch
+        if isinstance(batch, int):
+            self.position += batch
+            return []
         assert len(batch) <= limit
         first = self.position
         self.position += len(batch)
@@ -200,6 +206,45 @@ def test_checkpoints_come_by_the_number_of_events_too(make_settings: Make) -> No
 
     assert source.committed == [{0: n} for n in (100, 200, 300, 400, 500)]
     assert len(setup.folder.files()) == 5
+
+
+def test_offsets_that_no_record_has_reach_a_checkpoint(make_settings: Make) -> None:
+    settings = make_settings(schema={"features": FEATURES}, checkpoint={"every_events": 10})
+    source = Script([5, events(10), 7])
+    setup = Setup(settings, source)
+
+    setup.run()
+
+    assert source.committed == [{0: 15}, {0: 22}]
+
+
+def test_offsets_before_the_first_event_are_not_kept(settings: Settings) -> None:
+    setup = Setup(settings, Script([5]))
+
+    setup.run()
+
+    assert setup.folder.load() is None
+
+
+def test_a_checkpoint_that_failed_is_written_at_the_end_without_new_events(
+    make_settings: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = make_settings(schema={"features": FEATURES}, checkpoint={"every_events": 10})
+    setup = Setup(settings, Script([events(10)]))
+    save, full = setup.folder.save, [True]
+
+    def save_later(checkpoint: Checkpoint) -> int:
+        if full:
+            full.clear()
+            raise CheckpointUnwritable("disk full")
+        return save(checkpoint)
+
+    monkeypatch.setattr(setup.folder, "save", save_later)
+    setup.run()
+
+    assert setup.consumer.failure is None
+    assert setup.value("livetree_checkpoints_total", outcome="failed") == 1
+    assert setup.source.committed == [{0: 10}]
 
 
 def test_snapshots_come_by_the_number_of_events_too(make_settings: Make) -> None:

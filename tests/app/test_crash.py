@@ -18,7 +18,7 @@ from app.settings import Settings
 from learner import Encoder, Schema, StreamingTree
 from streams import open_stream
 from tests.app.conftest import FEATURES, events
-from tests.brokers import Embedded
+from tests.brokers import Broker
 from tests.faults.learner_process import Learners, newest, wait
 
 
@@ -42,7 +42,7 @@ def finish(given: dict[str, Any], end: int) -> str:
     return kept.model_hash
 
 
-def over_kafka(broker: Embedded, topic: str, folder: Path) -> dict[str, Any]:
+def over_kafka(broker: Broker, topic: str, folder: Path) -> dict[str, Any]:
     return {
         "kafka": {
             "bootstrap_servers": broker.bootstrap_servers,
@@ -57,7 +57,7 @@ def over_kafka(broker: Embedded, topic: str, folder: Path) -> dict[str, Any]:
 
 
 def test_a_killed_learner_continues_to_the_same_model(
-    broker: Embedded, learners: Learners, tmp_path: Path
+    broker: Broker, learners: Learners, tmp_path: Path
 ) -> None:
     topic = broker.topic()
     folder = tmp_path / "killed"

@@ -13,13 +13,13 @@ from app.deadletter import FileDeadLetters, KafkaDeadLetters, Reason
 from app.errors import BadFeature, DeadLetterLost
 from app.settings import KafkaSettings
 from app.source import Record
-from tests.brokers import Embedded
+from tests.brokers import Broker
 
 REASON = Reason("decode", BadFeature("feature 'age' is 'abc'; expected a number", "age"))
 RAW = b'{"age": "abc"}\xff\x00'
 
 
-def test_a_dead_letter_keeps_the_record_and_says_where_and_why(broker: Embedded) -> None:
+def test_a_dead_letter_keeps_the_record_and_says_where_and_why(broker: Broker) -> None:
     topic = broker.topic()
     kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
     letters = KafkaDeadLetters(kafka, f"{topic}.dlq", timeout_seconds=20)

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from app.errors import SettingsError, SourceError
 from app.producer import FREE_CHUNK, EventProducer, Pace, Relabelled
 from learner import Feature, Kind, Schema
-from tests.brokers import Embedded
+from tests.brokers import Broker
 
 TOPIC = "events"
 
@@ -32,7 +32,7 @@ class Numbers:
         return [{"x": self.left + i, "label": "a"} for i in range(given)]
 
 
-def end_of_topic(broker: Embedded, topic: str) -> int:
+def end_of_topic(broker: Broker, topic: str) -> int:
     """Return how many events the topic has taken."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "test"})
     try:
@@ -42,13 +42,13 @@ def end_of_topic(broker: Embedded, topic: str) -> int:
         consumer.close()
 
 
-def producer_of(broker: Embedded, topic: str | None = None) -> EventProducer:
+def producer_of(broker: Broker, topic: str | None = None) -> EventProducer:
     """Return a producer for a topic of its own."""
     servers = {"bootstrap.servers": broker.bootstrap_servers}
     return EventProducer(servers, topic or broker.topic())
 
 
-def test_every_event_arrives_and_is_counted(broker: Embedded) -> None:
+def test_every_event_arrives_and_is_counted(broker: Broker) -> None:
     topic = broker.topic()
     seen: list[int] = []
 
@@ -59,7 +59,7 @@ def test_every_event_arrives_and_is_counted(broker: Embedded) -> None:
     assert end_of_topic(broker, topic) == 2500
 
 
-def test_the_limit_is_kept_exactly(broker: Embedded) -> None:
+def test_the_limit_is_kept_exactly(broker: Broker) -> None:
     numbers = Numbers(10_000)
 
     delivery = producer_of(broker).run(numbers, limit=FREE_CHUNK + 7)
@@ -68,7 +68,7 @@ def test_the_limit_is_kept_exactly(broker: Embedded) -> None:
     assert sum(numbers.asked) == FREE_CHUNK + 7
 
 
-def test_events_are_flat_json(broker: Embedded) -> None:
+def test_events_are_flat_json(broker: Broker) -> None:
     topic = broker.topic()
 
     producer_of(broker, topic).run(Numbers(1))
@@ -77,7 +77,7 @@ def test_events_are_flat_json(broker: Embedded) -> None:
     assert json.loads(message.value() or b"") == {"x": 0, "label": "a"}
 
 
-def test_a_paced_run_can_be_stopped(broker: Embedded) -> None:
+def test_a_paced_run_can_be_stopped(broker: Broker) -> None:
     stop = threading.Event()
     seen: list[int] = []
 

@@ -239,10 +239,11 @@ def test_one_field_cannot_be_two_things() -> None:
     assert "['label'] twice" in problems[0]
 
 
-def test_properties_that_exactly_once_training_rests_on_cannot_be_set() -> None:
-    problems = problems_of(kafka={"extra": {"auto.offset.reset": "latest"}})
+@pytest.mark.parametrize("name", ["auto.offset.reset", "enable.partition.eof"])
+def test_properties_that_exactly_once_training_rests_on_cannot_be_set(name: str) -> None:
+    problems = problems_of(kafka={"extra": {name: "latest"}})
 
-    assert "auto.offset.reset" in problems[0]
+    assert name in problems[0]
 
 
 def test_secrets_are_never_shown() -> None:

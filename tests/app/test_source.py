@@ -1,4 +1,4 @@
-"""The Kafka source against a broker in memory."""
+"""The Kafka source, on the broker in memory and on Kafka itself."""
 
 from __future__ import annotations
 
@@ -12,27 +12,11 @@ from app.embedded import EmbeddedBroker
 from app.errors import OffsetOutOfRange, SettingsError, SourceChanged, SourceError
 from app.settings import KafkaSettings
 from app.source import KafkaSource, Record, Start
-from tests.brokers import Embedded
+from tests.brokers import Broker
+from tests.source import opened, take
 
 
-def opened(broker: Embedded, topic: str, at: Start = Start(), **more: Any) -> KafkaSource:  # noqa: B008
-    given = {"bootstrap_servers": broker.bootstrap_servers, "topic": topic, "fetch_wait_ms": 10}
-    source = KafkaSource(KafkaSettings(**given, **more))
-    source.open(at)
-    return source
-
-
-def take(source: KafkaSource, expected: int, limit: int = 1000) -> list[Record]:
-    """Poll until so many records came; a few hundred empty polls are a failure."""
-    records: list[Record] = []
-    for _ in range(300):
-        records += source.poll(limit)
-        if len(records) >= expected:
-            return records
-    raise AssertionError(f"{len(records)} records came; expected {expected}")
-
-
-def test_records_come_in_order_with_all_they_carry(broker: Embedded) -> None:
+def test_records_come_in_order_with_all_they_carry(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, b"a", key=b"k", headers=[("h", b"\x00"), ("n", None)], timestamp=1_700_000)
     broker.send(topic, None)
@@ -46,7 +30,7 @@ def test_records_come_in_order_with_all_they_carry(broker: Embedded) -> None:
     assert source.positions() == {0: 2}
 
 
-def test_a_poll_takes_no_more_than_its_limit(broker: Embedded) -> None:
+def test_a_poll_takes_no_more_than_its_limit(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, *[b"%d" % i for i in range(25)])
     source = opened(broker, topic)
@@ -63,7 +47,7 @@ def test_a_poll_takes_no_more_than_its_limit(broker: Embedded) -> None:
     assert values == [b"%d" % i for i in range(25)]
 
 
-def test_a_checkpoint_decides_where_to_go_on(broker: Embedded) -> None:
+def test_a_checkpoint_decides_where_to_go_on(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, *[b"%d" % i for i in range(10)])
     source = opened(broker, topic, Start({0: 7}))
@@ -74,7 +58,7 @@ def test_a_checkpoint_decides_where_to_go_on(broker: Embedded) -> None:
     assert [record.offset for record in records] == [7, 8, 9]
 
 
-def test_latest_begins_at_the_end_and_remembers_where_that_was(broker: Embedded) -> None:
+def test_latest_begins_at_the_end_and_remembers_where_that_was(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, b"before")
     source = opened(broker, topic, start="latest")
@@ -87,7 +71,7 @@ def test_latest_begins_at_the_end_and_remembers_where_that_was(broker: Embedded)
     source.close()
 
 
-def test_all_partitions_are_read(broker: Embedded) -> None:
+def test_all_partitions_are_read(broker: Broker) -> None:
     topic = broker.topic(partitions=3)
     for partition in range(3):
         broker.send(topic, b"x", b"y", partition=partition)
@@ -100,7 +84,7 @@ def test_all_partitions_are_read(broker: Embedded) -> None:
     source.close()
 
 
-def test_lag_is_what_waits_behind_the_position(broker: Embedded) -> None:
+def test_lag_is_what_waits_behind_the_position(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, *[b"x"] * 20)
     source = opened(broker, topic)
@@ -111,12 +95,12 @@ def test_lag_is_what_waits_behind_the_position(broker: Embedded) -> None:
     source.close()
 
 
-def test_a_topic_that_is_not_there_yet_is_waited_for(broker: Embedded) -> None:
+def test_a_topic_that_is_not_there_yet_is_waited_for(broker: Broker) -> None:
     source = opened(broker, "appears-later")
     assert source.poll(10) == []
     assert source.positions() == {}
 
-    broker.embedded.create_topic("appears-later")
+    broker.create_topic("appears-later")
     broker.send("appears-later", b"x")
 
     assert len(take(source, 1)) == 1
@@ -131,7 +115,7 @@ def test_a_broker_that_is_away_is_waited_for() -> None:
     source.close()
 
 
-def test_an_offset_that_is_gone_stops_with_all_the_numbers(broker: Embedded) -> None:
+def test_an_offset_that_is_gone_stops_with_all_the_numbers(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, b"a", b"b")
     source = opened(broker, topic, Start({0: 100}))
@@ -147,7 +131,7 @@ def test_an_offset_that_is_gone_stops_with_all_the_numbers(broker: Embedded) -> 
     assert "LIVETREE_KAFKA__OFFSET_RESET" in said
 
 
-def test_records_before_a_failure_are_delivered_before_it(broker: Embedded) -> None:
+def test_records_before_a_failure_are_delivered_before_it(broker: Broker) -> None:
     topic = broker.topic(partitions=2)
     broker.send(topic, b"a", b"b", partition=0)
     source = opened(broker, topic, Start({0: 0, 1: 100}))
@@ -163,7 +147,7 @@ def test_records_before_a_failure_are_delivered_before_it(broker: Embedded) -> N
 
 
 @pytest.mark.parametrize(("policy", "first"), [("earliest", b"a"), ("latest", b"c")])
-def test_a_policy_may_give_the_position_up(broker: Embedded, policy: str, first: bytes) -> None:
+def test_a_policy_may_give_the_position_up(broker: Broker, policy: str, first: bytes) -> None:
     topic = broker.topic()
     broker.send(topic, b"a", b"b")
     source = opened(broker, topic, Start({0: 100}), offset_reset=policy)
@@ -180,7 +164,7 @@ def test_a_policy_may_give_the_position_up(broker: Embedded, policy: str, first:
     assert records[0].value == first
 
 
-def test_another_cluster_is_refused(broker: Embedded) -> None:
+def test_another_cluster_is_refused(broker: Broker) -> None:
     topic = broker.topic()
     source = opened(broker, topic, Start({0: 0}, "another-cluster"))
 
@@ -189,7 +173,7 @@ def test_another_cluster_is_refused(broker: Embedded) -> None:
     source.close()
 
 
-def test_another_cluster_is_taken_from_its_beginning_by_policy(broker: Embedded) -> None:
+def test_another_cluster_is_taken_from_its_beginning_by_policy(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, b"a", b"b")
     source = opened(broker, topic, Start({0: 1}, "another-cluster"), offset_reset="earliest")
@@ -198,7 +182,7 @@ def test_another_cluster_is_taken_from_its_beginning_by_policy(broker: Embedded)
     source.close()
 
 
-def test_a_topic_with_fewer_partitions_than_before_is_refused(broker: Embedded) -> None:
+def test_a_topic_with_fewer_partitions_than_before_is_refused(broker: Broker) -> None:
     source = opened(broker, broker.topic(), Start({0: 0, 5: 3}))
 
     with pytest.raises(SourceChanged, match="has no partition 5"):
@@ -206,7 +190,7 @@ def test_a_topic_with_fewer_partitions_than_before_is_refused(broker: Embedded) 
     source.close()
 
 
-def test_the_identity_is_the_clusters(broker: Embedded) -> None:
+def test_the_identity_is_the_clusters(broker: Broker) -> None:
     topic = broker.topic()
     source = opened(broker, topic)
     assert source.identity() is None
@@ -219,7 +203,7 @@ def test_the_identity_is_the_clusters(broker: Embedded) -> None:
     again.close()
 
 
-def test_a_commit_is_seen_by_lag_tools(broker: Embedded) -> None:
+def test_a_commit_is_seen_by_lag_tools(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, b"a", b"b")
     source = opened(broker, topic, group_id="group-of-the-test")
@@ -231,7 +215,7 @@ def test_a_commit_is_seen_by_lag_tools(broker: Embedded) -> None:
     assert broker.committed(topic, "group-of-the-test") == 2
 
 
-def test_new_partitions_are_found_and_positions_kept(broker: Embedded) -> None:
+def test_new_partitions_are_found_and_positions_kept(broker: Broker) -> None:
     topic = broker.topic(partitions=2)
     broker.send(topic, b"a", partition=0)
     source = opened(broker, topic)
@@ -249,7 +233,7 @@ def test_new_partitions_are_found_and_positions_kept(broker: Embedded) -> None:
     assert source.positions() == {0: 2, 1: 1}
 
 
-def test_a_record_delivered_again_is_dropped(broker: Embedded) -> None:
+def test_a_record_delivered_again_is_dropped(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, b"a", b"b")
     source = opened(broker, topic)
@@ -274,7 +258,7 @@ def test_a_property_that_librdkafka_does_not_know_is_a_setting_gone_wrong() -> N
         KafkaSource(KafkaSettings(extra={"no.such.property": "1"}))
 
 
-def test_a_fatal_error_of_the_client_stops(broker: Embedded) -> None:
+def test_a_fatal_error_of_the_client_stops(broker: Broker) -> None:
     source = opened(broker, broker.topic())
     source.poll(1)
 

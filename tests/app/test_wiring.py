@@ -1,14 +1,11 @@
-"""The whole service on the broker in memory: learn, put aside, stop, go on."""
+"""The whole service: learn, put aside, stop, go on; on the broker in memory and on Kafka."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,53 +18,13 @@ from app.errors import (
     OffsetOutOfRange,
     policy_of,
 )
-from app.settings import Settings
-from app.wiring import Service
 from tests.app.conftest import FEATURES, events
-from tests.brokers import Embedded
-
-Make = Callable[..., Settings]
-
-
-def learn_to(service: Service, records: int) -> None:
-    """Run a service until it has consumed so many records in all, then stop it."""
-    service.start()
-    wait(lambda: sum(service.consumer.source.positions().values()) >= records, service)
-    service.begin_shutdown()
-    service.stop()
-    assert service.failure is None
-
-
-def wait(until: Callable[[], bool], service: Service, tries: int = 6000) -> None:
-    for _ in range(tries):
-        if until():
-            return
-        if service.failure is not None:
-            raise AssertionError(f"the service failed: {service.failure}")
-        time.sleep(0.01)
-    raise AssertionError("it did not happen")
-
-
-def settings_for(make_settings: Make, broker: Embedded, topic: str, **more: Any) -> Settings:
-    kafka = {
-        "bootstrap_servers": broker.bootstrap_servers,
-        "topic": topic,
-        "fetch_wait_ms": 10,
-        **more.pop("kafka", {}),
-    }
-    given = {"schema": {"features": FEATURES}, "tree": {"n_min": 50}, **more}
-    return make_settings(kafka=kafka, **given)
-
-
-def model_of(folder: Path) -> str:
-    found = CheckpointFolder(folder).load()
-    assert found is not None
-    assert hashlib.sha256(found.model).hexdigest() == found.model_hash
-    return found.model_hash
+from tests.brokers import Broker
+from tests.service import Make, learn_to, model_of, settings_for, wait
 
 
 def test_a_run_with_a_restart_learns_what_a_run_without_one_learns(
-    make_settings: Make, broker: Embedded, tmp_path: Path
+    make_settings: Make, broker: Broker, tmp_path: Path
 ) -> None:
     topic = broker.topic()
     poison = b'{"age": "abc", "label": "old"}'
@@ -101,7 +58,7 @@ def test_a_run_with_a_restart_learns_what_a_run_without_one_learns(
 
 
 def test_poison_arrives_at_the_dead_letters_with_bytes_and_headers_intact(
-    make_settings: Make, broker: Embedded
+    make_settings: Make, broker: Broker
 ) -> None:
     topic = broker.topic()
     settings = settings_for(make_settings, broker, topic)
@@ -121,7 +78,7 @@ def test_poison_arrives_at_the_dead_letters_with_bytes_and_headers_intact(
     )
 
 
-def test_ready_means_that_a_snapshot_is_there(make_settings: Make, broker: Embedded) -> None:
+def test_ready_means_that_a_snapshot_is_there(make_settings: Make, broker: Broker) -> None:
     topic = broker.topic()
     service = wiring.build(settings_for(make_settings, broker, topic, schema={"infer_from": 10}))
     assert service.ready() == (False, "starting")
@@ -139,7 +96,7 @@ def test_ready_means_that_a_snapshot_is_there(make_settings: Make, broker: Embed
     service.stop()
 
 
-def test_a_restart_is_ready_before_any_new_event(make_settings: Make, broker: Embedded) -> None:
+def test_a_restart_is_ready_before_any_new_event(make_settings: Make, broker: Broker) -> None:
     topic = broker.topic()
     settings = settings_for(make_settings, broker, topic)
     broker.send(topic, *events(50))
@@ -156,7 +113,7 @@ def test_a_restart_is_ready_before_any_new_event(make_settings: Make, broker: Em
 
 
 def test_a_lost_offset_ends_the_service_with_exit_code_4(
-    make_settings: Make, broker: Embedded
+    make_settings: Make, broker: Broker
 ) -> None:
     topic = broker.topic()
     settings = settings_for(make_settings, broker, topic)
@@ -179,7 +136,7 @@ def test_a_lost_offset_ends_the_service_with_exit_code_4(
     service.stop()
 
 
-def test_a_checkpoint_of_another_tree_is_refused(make_settings: Make, broker: Embedded) -> None:
+def test_a_checkpoint_of_another_tree_is_refused(make_settings: Make, broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, *events(50))
     learn_to(wiring.build(settings_for(make_settings, broker, topic)), 50)
@@ -192,7 +149,7 @@ def test_a_checkpoint_of_another_tree_is_refused(make_settings: Make, broker: Em
 
 
 def test_a_damaged_newest_checkpoint_costs_only_the_events_since_the_one_before(
-    make_settings: Make, broker: Embedded
+    make_settings: Make, broker: Broker
 ) -> None:
     topic = broker.topic()
     settings = settings_for(make_settings, broker, topic)
@@ -220,7 +177,7 @@ def test_checkpoints_that_are_all_damaged_stop_the_start(make_settings: Make) ->
     service.stop()
 
 
-def test_two_learners_cannot_share_a_folder(make_settings: Make, broker: Embedded) -> None:
+def test_two_learners_cannot_share_a_folder(make_settings: Make, broker: Broker) -> None:
     settings = settings_for(make_settings, broker, broker.topic())
     first, second = wiring.build(settings), wiring.build(settings)
     first.start()
@@ -254,7 +211,7 @@ def test_a_file_is_learned_and_continued(make_settings: Make, tmp_path: Path) ->
 
 
 def test_without_checkpoints_nothing_touches_the_disk(
-    make_settings: Make, broker: Embedded, tmp_path: Path
+    make_settings: Make, broker: Broker, tmp_path: Path
 ) -> None:
     topic = broker.topic()
     broker.send(topic, *events(50))
@@ -266,7 +223,7 @@ def test_without_checkpoints_nothing_touches_the_disk(
 
 
 def test_a_schema_file_is_read_at_start_only(
-    make_settings: Make, broker: Embedded, tmp_path: Path
+    make_settings: Make, broker: Broker, tmp_path: Path
 ) -> None:
     file = tmp_path / "schema.json"
     file.write_text(json.dumps({"features": FEATURES, "classes": ["young", "old"]}))
@@ -286,7 +243,7 @@ def test_a_schema_file_is_read_at_start_only(
 
 
 def test_settings_are_logged_at_start_with_secrets_masked(
-    make_settings: Make, broker: Embedded, capsys: pytest.CaptureFixture[str]
+    make_settings: Make, broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from app import log
 

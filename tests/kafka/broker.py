@@ -22,7 +22,7 @@ from typing import Any, Self
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from tests.brokers import Broker, numbers
+from tests.brokers import Broker
 
 VERSION = "4.3.1"
 CACHE = Path.home() / ".cache" / "livetree" / f"kafka-{VERSION}"
@@ -64,6 +64,7 @@ PROPERTIES: dict[str, object] = {
     "log.cleaner.backoff.ms": 200,
     "log.initial.task.delay.ms": 100,
     "log.retention.check.interval.ms": 500,
+    "log.retention.ms": -1,  # records of long ago would be deleted at once
     "message.max.bytes": 20_000_000,
     "socket.request.max.bytes": 104_857_600,
 }
@@ -162,7 +163,9 @@ class Kafka(Broker):
         return ["java", *QUICK_JVM, LOUD_ONLY, "-cp", f"{self._libraries}/*", program]
 
     def start(self) -> Self:
-        """Start the process and wait until it answers."""
+        """Start the process, unless it runs, and wait until it answers."""
+        if self._process is not None:
+            return self
         with (self.folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._java("kafka.Kafka"), str(self._configuration)], stdout=log, stderr=log
@@ -206,13 +209,6 @@ class Kafka(Broker):
         topic = NewTopic(name, partitions, 1, config=properties)
         for future in self.admin.create_topics([topic]).values():
             future.result(30)
-
-    def topic(self, partitions: int = 1, **config: str) -> str:
-        """Create a topic of a name not used before, and its dead letters' topic."""
-        name = f"events-{os.getpid()}-{next(numbers)}"
-        self.create_topic(name, partitions, **config)
-        self.create_topic(f"{name}.dlq")
-        return name
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until it is gone."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from app.source import Record
+from app.training import Outcome, Training
 from tests.app.conftest import make_settings
 from tests.kafka.broker import Kafka, Unavailable, libraries
 
 REQUIRED = "REQUIRE_KAFKA"  # set where a test that is skipped would be a test that is missing
+
+running: list[Kafka] = []
 
 __all__ = ["kafka", "kafka_there", "make_settings"]
 
@@ -29,6 +33,23 @@ def kafka_there() -> Path:
 
 @pytest.fixture(scope="session")
 def kafka(kafka_there: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """Return a running broker."""
-    with Kafka(tmp_path_factory.mktemp("kafka") / "broker") as running:
-        yield running
+    """Return a running broker: one a process, whichever folders' tests ask for it."""
+    if not running:
+        running.append(Kafka(tmp_path_factory.mktemp("kafka") / "broker").start())
+    yield running[0]
+    running[0].kill()
+
+
+@pytest.fixture
+def learned(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
+    """Return every record that a service of this process gives its tree, as they come."""
+    given: list[Record] = []
+    learn = Training.learn
+
+    def noting(self: Training, records: Sequence[Record]) -> Outcome:
+        outcome = learn(self, records)
+        given.extend(records)
+        return outcome
+
+    monkeypatch.setattr(Training, "learn", noting)
+    return given
