@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 import os
 import time
 from collections.abc import Callable
@@ -19,7 +18,8 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from app.errors import DeadLetterLost, SettingsError, policy_of
+from app.connection import Connection, refused
+from app.errors import DeadLetterLost, policy_of
 from app.settings import KafkaSettings
 from app.source import Record
 
@@ -81,19 +81,19 @@ class KafkaDeadLetters:
         self.topic = topic
         self._timeout_seconds = timeout_seconds
         self._failed: KafkaError | None = None
+        self._connection = Connection(kafka)
         properties: dict[str, Any] = {
             "log_level": 4,
             "message.max.bytes": MOST_BYTES,
             "linger.ms": 5,
-            **kafka.client_properties(),
+            **self._connection.properties(),
             "enable.idempotence": True,
             "delivery.timeout.ms": int(timeout_seconds * 1000),
-            "logger": logging.getLogger("librdkafka"),
         }
         try:
             self._producer = Producer(properties)
         except KafkaException as exc:
-            raise SettingsError([f"kafka (LIVETREE_KAFKA__...): {exc.args[0].str()}"]) from exc
+            raise refused(exc) from exc
 
     def send(self, record: Record, reason: Reason) -> None:
         """Hand the record to the producer; waits when its queue is full."""
@@ -127,6 +127,7 @@ class KafkaDeadLetters:
             passed = time.monotonic() - began
             if passed >= self._timeout_seconds or not may_wait():
                 raise self._lost(f"{waiting} not confirmed within {passed:.1f} seconds")
+            self._connection.renew(self._producer)
         self._raise_failure()
 
     def close(self) -> None:
@@ -146,8 +147,9 @@ class KafkaDeadLetters:
             return 0
 
     def _raise_failure(self) -> None:
-        if self._failed is not None:
-            raise self._lost(self._failed.str())
+        why = self._failed.str() if self._failed is not None else self._connection.fatal
+        if why is not None:
+            raise self._lost(why)
 
     def _lost(self, why: str) -> DeadLetterLost:
         return DeadLetterLost(

@@ -14,6 +14,8 @@ from typing import Any, Literal, TextIO
 
 import structlog
 
+from app.secret import masked
+
 SHARED: list[structlog.typing.Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_logger_name,
@@ -57,6 +59,7 @@ def configure(
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 *_rendering(console, out.isatty()),
+                _without_secrets,
             ],
         )
     )
@@ -87,6 +90,11 @@ def _ordered(_logger: Any, _method: str, event: Any) -> Any:
     """Put time, level, event and logger first: lines are read by people too."""
     first = {key: event[key] for key in FIRST_KEYS if key in event}
     return first | {key: value for key, value in event.items() if key not in first}
+
+
+def _without_secrets(_logger: Any, _method: str, line: Any) -> Any:
+    """Mask the whole line, last of all: nobody can know what others put into theirs."""
+    return masked(line)
 
 
 class Seldom:

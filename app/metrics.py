@@ -224,6 +224,12 @@ class Metrics:
             ["method", "route", "code"],
             registry=self.registry,
         )
+        self.http_unauthorized = Counter(
+            "http_unauthorized_total",
+            "HTTP requests refused for their key, by reason: missing, wrong.",
+            ["reason"],
+            registry=self.registry,
+        )
         self.http_request_duration = Histogram(
             "http_request_duration_seconds",
             "Time to answer an HTTP request.",

@@ -24,6 +24,7 @@ from app.errors import (
     SettingsError,
     UnusableSchema,
 )
+from app.secret import hide
 from app.settings import RegistrySettings
 
 ACCEPTED = "application/vnd.schemaregistry.v1+json, application/json"
@@ -150,11 +151,15 @@ class Registry:
 
 def _authorization(settings: RegistrySettings) -> str | None:
     if settings.token is not None:
-        return f"Bearer {settings.token.get_secret_value()}"
+        token = settings.token.get_secret_value()
+        hide(token)
+        return f"Bearer {token}"
     if settings.username is None or settings.password is None:
         return None
-    pair = f"{settings.username}:{settings.password.get_secret_value()}"
-    return f"Basic {base64.b64encode(pair.encode()).decode()}"
+    password = settings.password.get_secret_value()
+    encoded = base64.b64encode(f"{settings.username}:{password}".encode()).decode()
+    hide(password, encoded)
+    return f"Basic {encoded}"
 
 
 def _error_of(exc: urllib.error.HTTPError) -> tuple[int | None, str]:

@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     StrictBool,
@@ -30,6 +28,9 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 import learner
+from app.api_settings import AuthSettings, HttpSettings, TlsSettings
+from app.group import Group
+from app.secret import MASK, hide, names_secret
 from app.settings_file import declared_schema, load_settings
 from app.tree_settings import TreeSettings
 
@@ -49,12 +50,6 @@ Values = Annotated[list[Value], BeforeValidator(_from_json)]
 Texts = Annotated[dict[str, str], BeforeValidator(_from_json)]
 
 
-class Group(BaseModel):
-    """Settings that belong together; frozen, and without unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
 class FeatureSettings(Group):
     """One declared feature."""
 
@@ -62,7 +57,7 @@ class FeatureSettings(Group):
     """Name of the feature in the events."""
     kind: Literal["numeric", "nominal", "sparse_binary"]
     """How the feature is observed."""
-    values: Values = []
+    values: Values = Field(default=[])
     """Nominal values or tokens known in advance; more may appear."""
 
 
@@ -73,7 +68,7 @@ class SchemaSettings(Group):
     """YAML or JSON file with `features` and `classes`."""
     features: Annotated[list[FeatureSettings], BeforeValidator(_from_json)] | None = None
     """The features, instead of a file."""
-    classes: Values = []
+    classes: Values = Field(default=[])
     """Class labels known in advance; more may appear."""
     infer_from: int = Field(default=500, ge=1, le=1_000_000)
     """Without a declared schema: how many good events it is inferred from."""
@@ -192,16 +187,26 @@ class KafkaSettings(Group):
     """How often to look for new partitions, and whether the topic is still the same one."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """How the connection is protected."""
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
-    """How the service proves who it is."""
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
+    """How the service proves who it is; OAUTHBEARER takes its properties from `extra`."""
     username: str | None = None
     """SASL user."""
     password: SecretStr | None = None
     """SASL password."""
+    password_file: Path | None = None
+    """File with the SASL password, instead; read again when the broker refuses the old one."""
     ssl_ca_file: Path | None = None
     """Certificates that the broker's own must lead to; none: the system's."""
+    ssl_verify_hostname: bool = True
+    """Refuse a broker whose certificate is not for the address it was reached at."""
+    ssl_certificate_file: Path | None = None
+    """Our own certificate (PEM), for brokers that ask for one."""
+    ssl_key_file: Path | None = None
+    """The private key of our certificate (PEM)."""
+    ssl_key_password: SecretStr | None = None
+    """Password of that key, where it has one."""
     extra: Texts = Field(default={}, repr=False)
-    """Further librdkafka properties, for example {"client.rack": "a"}."""
+    """Further librdkafka properties, for example {"client.rack": "a"}; they win over the others."""
 
     @field_validator("extra")
     @classmethod
@@ -213,17 +218,45 @@ class KafkaSettings(Group):
             )
         return extra
 
+    @model_validator(mode="after")
+    def _one_password(self) -> Self:
+        if self.password is not None and self.password_file is not None:
+            raise ValueError("either kafka.password or kafka.password_file, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _certificate_with_key(self) -> Self:
+        if (self.ssl_certificate_file is None) != (self.ssl_key_file is None):
+            raise ValueError("kafka.ssl_certificate_file and kafka.ssl_key_file, both or neither")
+        return self
+
+    def current_password(self) -> str | None:
+        """Return the SASL password; from its file as it is now, so OSError is possible."""
+        if self.password_file is not None:
+            return self.password_file.read_text(encoding="utf-8").strip("\r\n")
+        return self.password.get_secret_value() if self.password else None
+
     def client_properties(self) -> dict[str, str | int | float | bool]:
-        """Return the librdkafka properties that consumers and producers share."""
-        named: dict[str, str | None] = {
+        """Return the librdkafka properties that consumers and producers share.
+
+        Secrets are among them, and hidden from every log line from now on.
+        """
+        key_password = self.ssl_key_password
+        named: dict[str, object] = {
             "bootstrap.servers": self.bootstrap_servers,
             "security.protocol": self.security_protocol,
             "sasl.mechanism": self.sasl_mechanism,
             "sasl.username": self.username,
-            "sasl.password": self.password.get_secret_value() if self.password else None,
-            "ssl.ca.location": str(self.ssl_ca_file) if self.ssl_ca_file else None,
+            "sasl.password": self.current_password(),
+            "ssl.ca.location": self.ssl_ca_file,
+            "ssl.certificate.location": self.ssl_certificate_file,
+            "ssl.key.location": self.ssl_key_file,
+            "ssl.key.password": key_password.get_secret_value() if key_password else None,
+            "ssl.endpoint.identification.algorithm": None if self.ssl_verify_hostname else "none",
         }
-        return {**{key: value for key, value in named.items() if value}, **self.extra}
+        properties = {key: str(value) for key, value in named.items() if value} | self.extra
+        hide(*(value for name, value in properties.items() if names_secret(name)))
+        return dict(properties)
 
 
 class FileSettings(Group):
@@ -277,28 +310,15 @@ class EvaluationSettings(Group):
     """Events in the sliding window."""
 
 
-class HttpSettings(Group):
-    """The API."""
-
-    host: str = Field(default="127.0.0.1", min_length=1)
-    """Address to listen on."""
-    port: int = Field(default=8000, ge=0, le=65_535)
-    """Port to listen on; 0: any free one."""
-    body_limit_bytes: int = Field(default=10_000_000, ge=1_000)
-    """Longest request body."""
-    max_rows: int = Field(default=10_000, ge=1)
-    """Most events in one request."""
-    shutdown_seconds: float = Field(default=20, gt=0, le=3600)
-    """Longest wait for requests and the final checkpoint when the process is told to stop."""
-    stalled_after_seconds: float = Field(default=300, ge=10)
-    """The process counts as dead when the consumer made no step for so long."""
-
-
 class Settings(BaseSettings):
     """Everything that can be set."""
 
     model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+        hide_input_in_errors=True,
     )
 
     name: str = Field(default="livetree", min_length=1, max_length=64, pattern=r"^[\w.-]+$")
@@ -327,6 +347,10 @@ class Settings(BaseSettings):
     """Prequential scores."""
     http: HttpSettings = HttpSettings()
     """The API."""
+    auth: AuthSettings = AuthSettings()
+    """Who may use the API."""
+    tls: TlsSettings = TlsSettings()
+    """Encrypted connections to the API."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least level that is logged."""
     log_format: Literal["auto", "json", "console"] = "auto"
@@ -368,7 +392,7 @@ class Settings(BaseSettings):
         own, defaults = _flat(self), _flat(Settings(variant=self.variant))
         defaults["variant"] = Settings().variant
         return {
-            name: "**********" if name.startswith("kafka.extra.") and _is_secret(name) else value
+            name: MASK if name.startswith("kafka.extra.") and names_secret(name) else value
             for name, value in own.items()
             if name not in defaults or value != defaults[name]
         }
@@ -409,7 +433,3 @@ def _flat(settings: Settings) -> dict[str, Any]:
         else:
             flat[name] = value
     return flat
-
-
-def _is_secret(key: str) -> bool:
-    return any(word in key.lower() for word in ("password", "secret", "key", "token"))

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 from dotenv import dotenv_values
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 import learner
 from app.errors import SettingsError
+from app.secret import MASK, shown
 
 if TYPE_CHECKING:
-    from app.settings import SchemaSettings, Settings
+    from app.settings import KafkaSettings, SchemaSettings, Settings
 
 PREFIX = "LIVETREE_"
 CONFIG_FILE = "LIVETREE_CONFIG_FILE"
+CLIENT_KEY = "LIVETREE_API_KEY"  # the key that `livetree tree` shows to a service; no setting
 
 # Kubernetes adds these for a Service whose name begins with "livetree"; they are no settings.
 SERVICE_LINK = re.compile(r"LIVETREE_(\w+_)?(SERVICE_(HOST|PORT)\w*|PORT(_\d+_\w+)?)")
@@ -35,10 +37,10 @@ def load_settings(
     overrides: Mapping[str, Any],
 ) -> Settings:
     """Merge the sources, the later over the earlier, and validate; raises SettingsError."""
-    variables: Mapping[str, str | None] = (
-        {**dotenv_values(".env"), **os.environ} if environ is None else environ
-    )
     problems: list[str] = []
+    variables: Mapping[str, str | None] = (
+        {**_read_dotenv(problems), **os.environ} if environ is None else environ
+    )
     named = config_file or variables.get(CONFIG_FILE) or None
     data = _read_mapping(Path(named), "config file", problems) if named else {}
     _merge(data, _from_variables(variables))
@@ -76,14 +78,34 @@ def _read_mapping(path: Path, what: str, problems: list[str]) -> dict[str, Any]:
         problems.append(f"{what} is '{path}'; expected a readable file ({exc.strerror})")
         return {}
     except (yaml.YAMLError, UnicodeDecodeError) as exc:
-        problems.append(f"{what} is '{path}'; expected YAML or JSON ({_one_line(exc)})")
+        problems.append(f"{what} is '{path}'; expected YAML or JSON ({_yaml_words(exc)})")
         return {}
     if found is None:
         return {}
     if not isinstance(found, dict):
-        problems.append(f"{what} is '{path}'; expected keys and values in it, not {found!r:.60}")
+        kind = "a list" if isinstance(found, list) else "a single value"
+        problems.append(f"{what} is '{path}'; expected keys and values in it, not {kind}")
         return {}
     return found
+
+
+def _yaml_words(exc: Exception) -> str:
+    """Say what is wrong and where, without the line itself: it may hold a secret."""
+    problem, mark = getattr(exc, "problem", None), getattr(exc, "problem_mark", None)
+    if problem is None or mark is None:
+        return "not UTF-8" if isinstance(exc, UnicodeDecodeError) else "unreadable characters"
+    words = re.sub(r"'(?!<)[^']{2,}'", "'...'", problem)
+    return f"{words} in line {mark.line + 1}, column {mark.column + 1}"
+
+
+def _read_dotenv(problems: list[str]) -> dict[str, str | None]:
+    try:
+        return dotenv_values(".env")
+    except OSError as exc:
+        problems.append(f"file '.env' is there; expected a readable one ({exc.strerror})")
+    except UnicodeDecodeError:
+        problems.append("file '.env' is not UTF-8; expected NAME=value in each line")
+    return {}
 
 
 def _from_variables(variables: Mapping[str, str | None]) -> dict[str, Any]:
@@ -91,7 +113,7 @@ def _from_variables(variables: Mapping[str, str | None]) -> dict[str, Any]:
     data: dict[str, Any] = {}
     for name, value in variables.items():
         linked = "__" not in name and SERVICE_LINK.fullmatch(name)
-        if not name.startswith(PREFIX) or name == CONFIG_FILE or linked or not value:
+        if not name.startswith(PREFIX) or name in (CONFIG_FILE, CLIENT_KEY) or linked or not value:
             continue
         *groups, key = name.removeprefix(PREFIX).lower().split("__")
         place = data
@@ -165,17 +187,16 @@ def _line(model: type[Settings], error: ErrorDetails) -> str:
     if error["type"] == "string_pattern_mismatch":
         expected = "letters, digits, '_', '.' and '-' only"
     expected = expected.removeprefix("have ")
-    shown = _short(_masked(path[-1], value))
-    return f"{name} is {shown}; expected {expected[:1].lower()}{expected[1:]}"
+    given = _shown(model, path, value)
+    return f"{name} is {given}; expected {expected[:1].lower()}{expected[1:]}"
 
 
-def _masked(name: str, value: object) -> object:
-    """Return a value as it may be shown: a secret not at all, wherever in it one is."""
-    if isinstance(value, Mapping):
-        return {key: _masked(str(key), inner) for key, inner in value.items()}
-    in_address = isinstance(value, str) and "://" in value and "@" in value
-    secret = any(word in name.lower() for word in ("password", "secret", "token"))
-    return "**********" if secret or in_address else value
+def _shown(model: type[BaseModel], path: tuple[str, ...], value: object) -> str:
+    """Return a faulty value for people; masked where it is a secret, or may hold one."""
+    named = path[-2] if path[-1].isdigit() and len(path) > 1 else path[-1]
+    groups = {known[:depth] for known in setting_paths(model) for depth in range(1, len(known))}
+    free_text = isinstance(value, str | list) and (path in groups or path == ("kafka", "extra"))
+    return _short(MASK if free_text else shown(named, value))
 
 
 def _suggestion(model: type[BaseModel], path: tuple[str, ...]) -> str:
@@ -216,7 +237,7 @@ def _contradictions(settings: Settings) -> list[str]:
     return [
         *problems,
         *_format_problems(settings),
-        *_sasl_problems(settings),
+        *_kafka_problems(settings),
         *_tree_problems(settings),
     ]
 
@@ -245,18 +266,61 @@ def _format_problems(settings: Settings) -> list[str]:
     return problems
 
 
-def _sasl_problems(settings: Settings) -> list[str]:
-    """Name what is missing; the client library would speak of Kerberos instead."""
-    kafka = settings.kafka
-    own_way = any(name.startswith("sasl.") for name in kafka.extra)
-    if settings.source != "kafka" or own_way or not kafka.security_protocol.startswith("SASL"):
+def _kafka_problems(settings: Settings) -> list[str]:
+    if settings.source != "kafka":
         return []
+    return _kafka_file_problems(settings.kafka) or _sasl_problems(settings.kafka)
+
+
+def _kafka_file_problems(kafka: KafkaSettings) -> list[str]:
+    """Name files that are not there; the client library would not say which one it missed."""
+    problems = []
+    for name in ("password_file", "ssl_ca_file", "ssl_certificate_file", "ssl_key_file"):
+        path = getattr(kafka, name)
+        try:
+            if path is not None and not path.is_dir():  # authorities may come as a folder
+                path.open("rb").close()
+        except OSError as exc:
+            problems.append(
+                f"kafka.{name} ({variable_of(('kafka', name))}) is '{path}'; expected a readable "
+                f"file ({exc.strerror})"
+            )
+    return problems
+
+
+def _sasl_problems(kafka: KafkaSettings) -> list[str]:
+    """Name what is missing; the client library would speak of Kerberos instead."""
+    given = {name.replace("mechanisms", "mechanism"): value for name, value in kafka.extra.items()}
+    if not given.get("security.protocol", kafka.security_protocol).upper().startswith("SASL"):
+        return []
+    mechanism = given.get("sasl.mechanism") or kafka.sasl_mechanism
+    if mechanism == "OAUTHBEARER":
+        if "sasl.oauthbearer.method" in given or "enable.sasl.oauthbearer.unsecure.jwt" in given:
+            return []
+        return [
+            "kafka.extra (LIVETREE_KAFKA__EXTRA) has no 'sasl.oauthbearer.method'; expected it, "
+            "and where tokens come from, with the sasl_mechanism OAUTHBEARER"
+        ]
+    found = {
+        "sasl_mechanism": mechanism,
+        "username": given.get("sasl.username") or kafka.username,
+        "password": given.get("sasl.password") or _password(kafka),
+    }
+    if mechanism is not None and mechanism != "PLAIN" and not mechanism.startswith("SCRAM"):
+        return []  # something of the client library's own, such as GSSAPI
     return [
         f"kafka.{name} ({variable_of(('kafka', name))}) is missing; expected it with the "
         f"security_protocol {kafka.security_protocol}"
-        for name in ("sasl_mechanism", "username", "password")
-        if getattr(kafka, name) is None
+        for name, value in found.items()
+        if not value
     ]
+
+
+def _password(kafka: KafkaSettings) -> str | None:
+    try:
+        return kafka.current_password()
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _tree_problems(settings: Settings) -> list[str]:
@@ -271,11 +335,5 @@ def _tree_problems(settings: Settings) -> list[str]:
 
 
 def _short(value: object) -> str:
-    if isinstance(value, SecretStr):
-        return str(value)
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _one_line(exc: Exception) -> str:
-    return " ".join(str(exc).split())

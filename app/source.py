@@ -7,7 +7,6 @@ that cannot be reached, or a topic or file that is not there yet, is waited for.
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Mapping
@@ -24,8 +23,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from app.errors import OffsetOutOfRange, SettingsError, SourceChanged, SourceError
-from app.log import Seldom, get_logger
+from app.connection import Connection, refused
+from app.errors import OffsetOutOfRange, SourceChanged, SourceError
+from app.log import get_logger
 from app.settings import KafkaSettings
 from app.topic_id import TopicId
 
@@ -110,6 +110,7 @@ class KafkaSource:
         self.topic = settings.topic
         self.resets = 0
         self._settings = settings
+        self._connection = Connection(settings)
         self._consumer = self._new_consumer()
         self._start = Start()  # what the positions belong to
         self._cluster: str | None = None
@@ -118,12 +119,12 @@ class KafkaSource:
         self._awaited = False  # the topic was not there when it was first asked for
         self._positions: dict[int, int] = {}
         self._failure: SourceError | None = None
-        self._seldom = Seldom()
         self._look_again_at = 0.0
         self._heard_at = -math.inf  # never
         self._away_since: float | None = None
         self._lost: set[int] = set()  # partitions whose position the broker refuses
         self._in_doubt = False  # whether the topic must be looked at and assigned anew
+        self._may_commit = True
 
     def _new_consumer(self) -> Consumer:
         properties: dict[str, Any] = {
@@ -132,7 +133,11 @@ class KafkaSource:
             # learned the queue by then would wait for it.
             "fetch.queue.backoff.ms": QUEUE_PAUSE_MS,
             "log_level": 4,
-            **self._settings.client_properties(),
+            # There is no session, since partitions are assigned by hand; but a commit that finds
+            # no coordinator holds up the close for so long.
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 2000,
+            **self._connection.properties(),
             "group.id": self._settings.group_id,
             # The checkpoint alone decides where to go on; see docs on exactly-once training.
             "enable.auto.commit": False,
@@ -143,13 +148,11 @@ class KafkaSource:
             # Tells where a partition ends, which no record does: see _at_end.
             "enable.partition.eof": True,
             "on_commit": self._on_commit,
-            "error_cb": self._on_client_error,
-            "logger": logging.getLogger("librdkafka"),
         }
         try:
             return Consumer(properties)
         except KafkaException as exc:
-            raise SettingsError([f"kafka (LIVETREE_KAFKA__...): {exc.args[0].str()}"]) from exc
+            raise refused(exc) from exc
 
     def open(self, start: Start) -> None:
         """Remember where to begin; the partitions are assigned once the topic is there."""
@@ -159,6 +162,9 @@ class KafkaSource:
         """Return up to ``limit`` records; a failure is raised once its predecessors are out."""
         if self._failure is not None:
             raise self._failure
+        if self._connection.fatal is not None:
+            raise SourceError(f"Kafka client failed: {self._connection.fatal}")
+        self._connection.renew(self._consumer)
         if self._topic_id.answered:
             self._check_topic_id()
         if time.monotonic() >= self._look_again_at and not self._look():
@@ -333,10 +339,16 @@ class KafkaSource:
             self._doubt()
         elif error.code() in GONE:
             self._doubt()
+        elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            # A commit would wait for the group's coordinator, and closing for the commit.
+            self._may_commit = False
+            self._connection.say(
+                "group may not be used, lag tools will not see progress", error=error.str()
+            )
         elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             self._failure = SourceError(f"topic '{self.topic}' failed: {error.str()}")
         else:
-            self._say("source reports a problem", topic=self.topic, error=error.str())
+            self._connection.say("source reports a problem", topic=self.topic, error=error.str())
 
     def _at_end(self, message: Message) -> None:
         """Move to the end of a partition that is read to its end.
@@ -429,25 +441,18 @@ class KafkaSource:
         """Commit to the group without waiting; lag tools read it, we never do."""
         places = [TopicPartition(self.topic, p, offset) for p, offset in offsets.items()]
         try:
-            if places:
+            if places and self._may_commit:
                 self._consumer.commit(offsets=places, asynchronous=True)
         except KafkaException as exc:
-            self._say("group offsets not committed", error=exc.args[0].str())
+            self._connection.say("group offsets not committed", error=exc.args[0].str())
 
     def _on_commit(self, error: KafkaError | None, _places: list[TopicPartition]) -> None:
         if error is not None:
-            self._say("group offsets not committed", error=error.str())
+            self._connection.say("group offsets not committed", error=error.str())
 
     def close(self) -> None:
         """Leave the broker."""
         self._consumer.close()
-
-    def _on_client_error(self, error: KafkaError) -> None:
-        """Note what the client library reports by itself; only fatal errors end anything."""
-        if error.fatal():
-            self._failure = SourceError(f"Kafka client failed: {error.str()}")
-        else:
-            self._say("broker trouble, retrying", error=error.str())
 
     def _heard(self) -> None:
         """Note that the broker is there."""
@@ -461,8 +466,4 @@ class KafkaSource:
         """Note that the broker or the topic is away."""
         if self._away_since is None:
             self._away_since = max(self._heard_at, 0.0) or time.monotonic()
-        self._say(event, **more)
-
-    def _say(self, event: str, **more: Any) -> None:
-        if self._seldom.due(event):
-            log.warning(event, bootstrap_servers=self._settings.bootstrap_servers, **more)
+        self._connection.say(event, **more)

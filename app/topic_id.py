@@ -56,6 +56,8 @@ class TopicId:
             self._question = self._admin.describe_topics(
                 TopicCollection([topic]), request_timeout=REQUEST_SECONDS
             )[topic]
+        except OSError:  # the file with the password, for a moment: the consumer tells of it
+            return
         except KafkaException as exc:
             self._refuse(exc.args[0])
 
@@ -75,7 +77,7 @@ class TopicId:
                 log.warning("topic id not known yet, going on", topic=self._settings.topic)
             return None
         except KafkaException as exc:
-            self._question = None
+            self._question = self._admin = None  # another one reads the password anew
             if exc.args[0].code() in REFUSALS:
                 self._refuse(exc.args[0])
             return None

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from app.group import Group
 
 
-class TreeSettings(BaseModel):
+class TreeSettings(Group):
     """Parameters of the tree; where none is set, the variant's own holds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     timing: Literal["periodic", "cgd", "osm", "imac"] | None = None
     """When a leaf is checked: every n_min, when it may split (cgd, osm), at each event (imac)."""

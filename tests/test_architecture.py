@@ -35,7 +35,6 @@ COMPILER_ONLY = {"llvmlite", "numba", "pathlib", "tempfile"}
 
 IMPURE_CALLS = {"breakpoint", "compile", "eval", "exec", "input", "open", "print", "__import__"}
 IMPURE_ATTRIBUTES = {"default_rng", "fromfile", "load", "random", "save", "tofile"}
-PICKLES = {"cloudpickle", "dill", "joblib", "marshal", "pickle"}
 VAGUE = {"base", "common", "core", "helper", "helpers", "manager", "misc", "util", "utils"}
 SECTIONS = ("Paper", "Idea", "Differs from VFDT", "Symbols", "Departures")
 
@@ -75,10 +74,6 @@ def test_learner_opens_nothing_and_draws_no_random_numbers() -> None:
 
 def test_packages_do_not_print() -> None:
     assert not [name for name, tree in SOURCES.items() if "print" in set(called(tree))]
-
-
-def test_nothing_is_pickled() -> None:
-    assert not [name for name, tree in SOURCES.items() if PICKLES & set(imported(tree))]
 
 
 def test_every_file_says_what_it_is_for() -> None:

@@ -10,6 +10,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import description, problems
+from app.api.access import Gate, open_paths
 from app.api.health import health_router
 from app.api.model import model_router
 from app.api.observe import Observe
@@ -48,11 +49,14 @@ def create_app(service: Service) -> FastAPI:
     for router in routers:
         app.include_router(router)
     problems.install(app)
-    description.install(app)
+    auth = service.settings.auth
+    description.install(app, open_paths(auth) if auth.enabled else None)
     declared = [*app.routes, *(route for router in routers for route in router.routes)]
     routes = frozenset(str(route.path) for route in declared if isinstance(route, Route))
-    behind = super(Api, app).__call__
-    app.front = Observe(FastLane(behind, predict), service.metrics, routes)
+    behind: ASGIApp = FastLane(super(Api, app).__call__, predict)
+    if auth.enabled:
+        behind = Gate(behind, auth, service.metrics)
+    app.front = Observe(behind, service.metrics, routes)
     return app
 
 

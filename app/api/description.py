@@ -274,12 +274,23 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-def install(app: FastAPI) -> None:
-    """Make the app's OpenAPI document carry the schemas that its routes refer to."""
+KEYS = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`"},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+
+
+def install(app: FastAPI, open_paths: frozenset[str] | None = None) -> None:
+    """Make the app's OpenAPI document carry the schemas that its routes refer to.
+
+    With ``open_paths`` a key is asked for on all other paths, and the document says so.
+    """
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             app.openapi_schema = _document(app)
+            if open_paths is not None:
+                _ask_for_keys(app.openapi_schema, open_paths)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -302,3 +313,15 @@ def _document(app: FastAPI) -> dict[str, Any]:
     components.update(predict_schemas)
     components.update(SCHEMAS)
     return found
+
+
+def _ask_for_keys(document: dict[str, Any], open_paths: frozenset[str]) -> None:
+    document["components"]["securitySchemes"] = KEYS
+    document["security"] = [{name: []} for name in KEYS]  # one of them is enough
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            if path in open_paths:
+                operation["security"] = []
+            else:
+                found = {str(status): answer for status, answer in responses(401).items()}
+                operation["responses"] |= found

@@ -43,6 +43,7 @@ SCHEMA: dict[str, object] = {
 # One real sentence for each status, as an example in the same description.
 EXAMPLES: dict[int, tuple[str, str | None]] = {
     400: ("body is not valid JSON: Input data was truncated", None),
+    401: ("the request has no key; expected one in 'Authorization: Bearer KEY'", None),
     404: ("node is 99; this snapshot has no node of that id (5 nodes, the root is 0)", None),
     413: ("field 'instances' has 20000 rows; expected at most 10000", "instances"),
     415: ("content-type is 'text/csv'; expected application/json", None),

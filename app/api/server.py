@@ -28,13 +28,19 @@ import uvicorn
 
 from app import errors
 from app.api import create_app
+from app.api.exposure import warn_if_exposed
+from app.api.keys import Keys
+from app.api.tls import server_context
 from app.log import get_logger
+from app.settings import Settings
 from app.wiring import Service
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 BACKLOG = 2048
 OWN_THREADS = ("livetree-starter", "consumer")
 YOUNG_OBJECTS = 20_000  # more than a batch of events makes
+# No browser is to guess that an answer is a page or a script.
+HEADERS = [("x-content-type-options", "nosniff")]
 
 log = get_logger("app.server")
 
@@ -54,6 +60,18 @@ def bind(host: str, port: int) -> socket.socket:
             [f"cannot listen on {host}:{port}: {reason.lower()}; choose another with --port"]
         ) from exc
     return listener
+
+
+def check_access(settings: Settings) -> None:
+    """Look at the files of keys and certificates; a SettingsError names everything wrong."""
+    problems: list[str] = []
+    for look in (lambda: Keys(settings.auth), lambda: server_context(settings.tls)):
+        try:
+            look()
+        except errors.SettingsError as exc:
+            problems += exc.problems
+    if problems:
+        raise errors.SettingsError(problems)
 
 
 class Starter(threading.Thread):
@@ -172,8 +190,12 @@ def run(
         access_log=False,
         lifespan="off",
         server_header=False,
+        headers=HEADERS,
         timeout_graceful_shutdown=math.ceil(service.settings.http.shutdown_seconds),
     )
+    config.load()
+    config.ssl = server_context(service.settings.tls)
+    warn_if_exposed(service.settings, listener.getsockname()[0])
 
     def prepare() -> None:
         if before_learning is not None:

@@ -32,4 +32,6 @@ def snapshot_headers(published: Published) -> dict[str, str]:
         "etag": f'"{published.snapshot.id}-{int(published.published_at * 1000):x}"',
         SNAPSHOT_HEADER: published.snapshot.id,
         AGE_HEADER: f"{age_seconds(published):.3f}",
+        # A client may keep an answer if it asks whether it still holds; a shared cache may not.
+        "cache-control": "private, no-cache",
     }

@@ -46,7 +46,7 @@ def serve(
 
     LIVETREE_SOURCE=file LIVETREE_FILE__PATH=events.jsonl livetree serve
     """
-    from app.api.server import bind, leave, run
+    from app.api.server import bind, check_access, leave, run
     from app.log import configure, get_logger
     from app.settings import Settings
     from app.warmup import warm_up
@@ -59,9 +59,10 @@ def serve(
     )
     configure(settings.log_level, settings.log_format)
     log = get_logger("app.serve")
+    check_access(settings)
     listener = bind(settings.http.host, settings.http.port)
     address, bound_port = listener.getsockname()[:2]
-    log.info("listening", host=address, port=bound_port)
+    log.info("listening", host=address, port=bound_port, tls=settings.tls.enabled)
 
     def compile_kernels() -> None:
         log.info("compiling kernels; many seconds on the first run of a machine")

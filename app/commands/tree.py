@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import sys
 import time
 import urllib.error
@@ -51,6 +52,29 @@ def tree(
             show_default=False,
         ),
     ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar="LIVETREE_API_KEY",
+            help="A key of the service; the variable is safer: others see options in `ps`.",
+            show_default=False,
+        ),
+    ] = None,
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Authorities (PEM) that the service's certificate must lead to.",
+            show_default="the system's",
+        ),
+    ] = None,
+    certificate_file: Annotated[
+        Path | None,
+        typer.Option(help="Our certificate, where the service asks for one.", show_default=False),
+    ] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(help="The private key of our certificate.", show_default=False),
+    ] = None,
 ) -> None:
     """Print the tree of a running service, or of a checkpoint.
 
@@ -61,12 +85,15 @@ def tree(
     livetree tree --format dot | dot -Tsvg -o tree.svg
 
     livetree tree --checkpoint checkpoints --node 12
+
+    LIVETREE_API_KEY=... livetree tree --url https://livetree.example --ca-file ca.pem
     """
+    trust = trust_of(ca_file, certificate_file, key_file)
 
     def draw() -> str:
         if checkpoint is not None:
             return from_checkpoint(checkpoint, format, node, depth)
-        return from_service(url, format, node, depth)
+        return from_service(url, format, node, depth, api_key, trust)
 
     if not watch:
         typer.echo(draw(), nl=False)
@@ -80,7 +107,35 @@ def tree(
         raise typer.Exit(0) from None
 
 
-def from_service(url: str, form: TreeFormat, node: int | None, depth: int | None) -> str:
+def trust_of(
+    ca_file: Path | None, certificate_file: Path | None, key_file: Path | None
+) -> ssl.SSLContext:
+    """Return whom to trust, and how we show who we are; a wrong file is a wrong option."""
+    try:
+        trust = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+    except OSError as exc:  # an SSLError is one
+        message = f"'{ca_file}': expected certificates in PEM ({exc.strerror or exc})"
+        raise typer.BadParameter(message, param_hint="--ca-file") from exc
+    if certificate_file is None:
+        return trust
+    try:
+        trust.load_cert_chain(certificate_file, key_file)
+    except OSError as exc:
+        message = (
+            f"'{certificate_file}': expected a certificate and its key ({exc.strerror or exc})"
+        )
+        raise typer.BadParameter(message, param_hint="--certificate-file") from exc
+    return trust
+
+
+def from_service(
+    url: str,
+    form: TreeFormat,
+    node: int | None,
+    depth: int | None,
+    api_key: str | None = None,
+    trust: ssl.SSLContext | None = None,
+) -> str:
     """Return the tree as the service renders it; its problems become our errors."""
     from app.errors import SourceError
 
@@ -89,8 +144,12 @@ def from_service(url: str, form: TreeFormat, node: int | None, depth: int | None
     address = f"{url.rstrip('/')}/tree?{query}"
     if not address.startswith(("http://", "https://")):
         raise typer.BadParameter(f"'{url}' is not an http address", param_hint="--url")
+    request = urllib.request.Request(address)
+    if api_key:
+        # Not for the address that an answer may send us on to.
+        request.add_unredirected_header("Authorization", f"Bearer {api_key}")
     try:
-        with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS, context=trust) as answer:
             found: str = answer.read().decode()
     except urllib.error.HTTPError as exc:
         raise SourceError(f"{address} answered {exc.code}: {_detail(exc)}") from exc

@@ -157,8 +157,11 @@ class FakeSnapshot:
 class FakeService:
     """What the API needs of a service."""
 
-    def __init__(self, *, published: bool = True, **http: Any) -> None:
-        self.settings = Settings.model_validate({"name": "fake", "http": http})
+    def __init__(
+        self, *, published: bool = True, auth: dict[str, Any] | None = None, **http: Any
+    ) -> None:
+        given = {"name": "fake", "http": http, "auth": auth or {}}
+        self.settings = Settings.model_validate(given)
         self.metrics = Metrics()
         self.serving = Serving()
         self.failure: Exception | None = None

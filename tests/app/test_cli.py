@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -295,6 +297,43 @@ def test_a_taken_port_ends_the_demo_with_2() -> None:
 
     assert result.exit_code == 2
     assert "address already in use; choose another with --port" in result.stderr
+
+
+def test_the_key_is_shown_to_the_service_and_to_nobody_it_sends_us_on_to() -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append((self.path.partition("?")[0], self.headers["authorization"]))
+            self.send_response(200 if self.path == "/elsewhere" else 302)
+            self.send_header("location", "/elsewhere")
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Keep quiet."""
+
+    server = HTTPServer(("127.0.0.1", 0), Answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+
+    result = livetree("tree", "--url", url, LIVETREE_API_KEY="a-key-of-this-test-1")
+    server.shutdown()
+    server.server_close()
+
+    assert result.exit_code == 0
+    assert seen == [("/tree", "Bearer a-key-of-this-test-1"), ("/elsewhere", None)]
+
+
+@pytest.mark.parametrize("option", ["--ca-file", "--certificate-file"])
+def test_a_certificate_that_is_none_is_a_wrong_option(option: str, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no certificate")
+
+    for name in ("text", "nowhere"):
+        result = livetree("tree", "--url", "https://127.0.0.1:1", option, str(tmp_path / name))
+        assert result.exit_code == 2
+        assert option in result.output
+        assert "expected" in result.output
 
 
 def test_serving_avro_without_its_extra_ends_with_2_and_one_line() -> None:

@@ -404,7 +404,73 @@ def test_sasl_without_a_user_is_refused_before_the_client_library_speaks_of_kerb
         "kafka.username",
         "kafka.password",
     ]
-    Settings.load(
+    given = {"sasl.mechanism": "PLAIN", "sasl.username": "me", "sasl.password": "hush-hush"}
+    Settings.load(environ={}, kafka={"security_protocol": "SASL_SSL", "extra": given})
+
+
+def test_tokens_need_to_come_from_somewhere() -> None:
+    bearer = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}
+
+    (problem,) = problems_of(kafka=bearer)
+
+    assert "has no 'sasl.oauthbearer.method'; expected it" in problem
+    Settings.load(environ={}, kafka={**bearer, "extra": {"sasl.oauthbearer.method": "oidc"}})
+
+
+def test_the_key_of_a_client_is_no_setting_and_no_fault() -> None:
+    assert Settings.load(environ={"LIVETREE_API_KEY": "hush"}) == Settings.load(environ={})
+
+
+@pytest.mark.parametrize(
+    ("kafka", "said"),
+    [
+        ({"password": "a", "password_file": "b"}, "either kafka.password or kafka.password_file"),
+        ({"ssl_key_file": "b"}, "ssl_certificate_file and kafka.ssl_key_file, both or neither"),
+        ({"ssl_certificate_file": "b"}, "both or neither"),
+    ],
+)
+def test_kafka_settings_that_do_not_go_together_are_refused(
+    kafka: dict[str, Any], said: str
+) -> None:
+    (problem,) = problems_of(kafka=kafka)
+
+    assert said in problem
+
+
+def test_an_empty_password_file_is_a_missing_password(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("\n")
+    sasl = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "username": "me"}
+
+    (problem,) = problems_of(kafka={**sasl, "password_file": tmp_path / "password"})
+
+    assert "kafka.password (LIVETREE_KAFKA__PASSWORD) is missing" in problem
+    (tmp_path / "password").write_text("  with blanks \r\n")
+    kafka = Settings.load(environ={}, kafka={**sasl, "password_file": tmp_path / "password"}).kafka
+    assert kafka.client_properties()["sasl.password"] == "  with blanks "
+
+
+def test_security_settings_become_properties_of_the_client(tmp_path: Path) -> None:
+    for name in ("ca", "certificate", "key"):
+        (tmp_path / name).write_text("x")
+    settings = Settings.load(
         environ={},
-        kafka={"security_protocol": "SASL_SSL", "extra": {"sasl.mechanism": "OAUTHBEARER"}},
+        kafka={
+            "security_protocol": "SSL",
+            "ssl_ca_file": tmp_path / "ca",
+            "ssl_certificate_file": tmp_path / "certificate",
+            "ssl_key_file": tmp_path / "key",
+            "ssl_key_password": "hush-hush",
+            "ssl_verify_hostname": False,
+        },
     )
+
+    assert settings.kafka.client_properties() == {
+        "bootstrap.servers": "127.0.0.1:9092",
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(tmp_path / "ca"),
+        "ssl.certificate.location": str(tmp_path / "certificate"),
+        "ssl.key.location": str(tmp_path / "key"),
+        "ssl.key.password": "hush-hush",
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+    assert "ssl.endpoint.identification.algorithm" not in Settings().kafka.client_properties()

@@ -263,7 +263,7 @@ def test_a_fatal_error_of_the_client_stops(broker: Broker) -> None:
     source = opened(broker, broker.topic())
     source.poll(1)
 
-    source._on_client_error(KafkaError(KafkaError._FATAL, "broken beyond repair", fatal=True))
+    source._connection.on_error(KafkaError(KafkaError._FATAL, "broken beyond repair", fatal=True))
 
     with pytest.raises(SourceError, match="broken beyond repair"):
         source.poll(1)
