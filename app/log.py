@@ -114,7 +114,10 @@ class Seldom:
 
 
 class SeldomOfAKind(logging.Filter):
-    """Lets a line of librdkafka pass once in a while; "FAIL [rdkafka#consumer-1]" is its kind."""
+    """Lets a line of librdkafka pass once in a while; "FAIL [rdkafka#consumer-1]" is its kind.
+
+    What was asked for by its property `debug` passes always.
+    """
 
     def __init__(self, seconds: float = 10.0) -> None:
         super().__init__()
@@ -123,4 +126,4 @@ class SeldomOfAKind(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the line is written."""
         kind, _, _ = record.getMessage().partition("]")
-        return self._seldom.due(kind)
+        return record.levelno <= logging.DEBUG or self._seldom.due(kind)

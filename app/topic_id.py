@@ -53,6 +53,9 @@ class TopicId:
             if self._admin is None:
                 quiet = {"log_level": 0}  # the consumer tells what goes wrong with the broker
                 self._admin = AdminClient({**self._settings.client_properties(), **quiet})
+            elif self._settings.password_file is not None:
+                password = self._settings.current_password() or ""
+                self._admin.set_sasl_credentials(self._settings.username or "", password)
             self._question = self._admin.describe_topics(
                 TopicCollection([topic]), request_timeout=REQUEST_SECONDS
             )[topic]
@@ -77,7 +80,7 @@ class TopicId:
                 log.warning("topic id not known yet, going on", topic=self._settings.topic)
             return None
         except KafkaException as exc:
-            self._question = self._admin = None  # another one reads the password anew
+            self._question = None
             if exc.args[0].code() in REFUSALS:
                 self._refuse(exc.args[0])
             return None
