@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import yaml
 
 from app.api import create_app
 from app.cli import app as command_line
@@ -287,3 +288,17 @@ def test_every_decision_has_its_parts_and_is_listed(path: Path) -> None:
 
 def test_decisions_are_numbered_without_a_gap() -> None:
     assert [int(path.stem[:4]) for path in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+
+
+def test_every_alert_has_a_runbook_and_asks_for_metrics_that_exist() -> None:
+    rules = yaml.safe_load(read("helm/livetree/prometheus/alerts.yaml"))["groups"][0]["rules"]
+    metrics = Metrics()
+    known = set(re.findall(r"^# TYPE (\w+) ", metrics.render()[0].decode(), re.MULTILINE))
+    for rule in rules:
+        page, _, anchor = rule["annotations"]["runbook"].partition("#")
+        assert anchor == rule["alert"].lower()
+        assert anchor in anchors(read(page)), rule["alert"]
+        asked = set(re.findall(r"\b((?:livetree|http)_\w+)", rule["expr"]))
+        assert asked <= known, rule["alert"]
+    written = re.findall(r"^### (Livetree\w+)", read("docs/operations.md"), re.MULTILINE)
+    assert written == [rule["alert"] for rule in rules]
