@@ -20,6 +20,7 @@ import os
 import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -53,6 +54,16 @@ class Checkpoint:
     created_at: str  # RFC 3339
     shaping: Mapping[str, Any] = field(default_factory=dict)  # settings that shape the tree
     evaluation: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def taken(cls, model: bytes, **rest: Any) -> Checkpoint:
+        """Return the checkpoint of a model as of now."""
+        return cls(
+            model=model,
+            model_hash=hashlib.sha256(model).hexdigest(),
+            created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            **rest,
+        )
 
     def to_bytes(self) -> bytes:
         """Return the file's content."""

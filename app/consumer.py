@@ -7,11 +7,9 @@ loop never looks alive.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from app.checkpoint import Checkpoint, CheckpointFolder
 from app.deadletter import DeadLetters, NoDeadLetters
@@ -148,14 +146,12 @@ class Consumer:
         started = time.perf_counter()
         self._dead_letters.flush()
         model, offsets = tree.to_bytes(), self.source.positions()
-        checkpoint = Checkpoint(
+        checkpoint = Checkpoint.taken(
             model=model,
             offsets=offsets,
             topic=self.source.topic,
             identity=self.source.identity(),
             events=tree.counters().events,
-            model_hash=hashlib.sha256(model).hexdigest(),
-            created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             shaping=self.shaping,
             evaluation=self.training.evaluation.to_dict(),
         )

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-
-from app.errors import DeadLetterLost, SettingsError, policy_of
+from app.errors import DeadLetterLost, policy_of
+from app.sender import Sender
 from app.settings import KafkaSettings
 from app.source import Record
 
 PREFIX = "__livetree.errors."
-MOST_BYTES = 100_000_000  # a rejected record may be the one that was too large
+LONGEST_MESSAGE = 1_000  # characters: a name inside it may be as long as the record
 
 
 class Reason(NamedTuple):
@@ -69,61 +67,20 @@ class KafkaDeadLetters:
 
     def __init__(self, kafka: KafkaSettings, topic: str, timeout_seconds: float) -> None:
         self.topic = topic
-        self._timeout_seconds = timeout_seconds
-        self._failed: KafkaError | None = None
-        properties: dict[str, Any] = {
-            "log_level": 4,
-            "message.max.bytes": MOST_BYTES,
-            "linger.ms": 5,
-            **kafka.client_properties(),
-            "enable.idempotence": True,
-            "delivery.timeout.ms": int(timeout_seconds * 1000),
-            "logger": logging.getLogger("librdkafka"),
-        }
-        try:
-            self._producer = Producer(properties)
-        except KafkaException as exc:
-            raise SettingsError([f"kafka (LIVETREE_KAFKA__...): {exc.args[0].str()}"]) from exc
+        self._sender = Sender(kafka, timeout_seconds, self._lost)
 
     def send(self, record: Record, reason: Reason) -> None:
         """Hand the record to the producer; waits when its queue is full."""
         headers = [*(record.headers or []), *error_headers(record, reason).items()]
-        while True:
-            try:
-                self._producer.produce(
-                    self.topic,
-                    record.value,
-                    record.key,
-                    headers=headers,
-                    timestamp=record.timestamp_ms or 0,  # 0: now
-                    on_delivery=self._delivered,
-                )
-                break
-            except BufferError:
-                self._producer.poll(0.1)
-                self._raise_failure()
-            except KafkaException as exc:
-                raise self._lost(exc.args[0].str()) from exc
-        self._producer.poll(0)
+        self._sender.send(self.topic, record.value, record.key, headers, record.timestamp_ms)
 
     def flush(self) -> None:
         """Wait until the broker has confirmed every record."""
-        waiting = self._producer.flush(self._timeout_seconds)
-        self._raise_failure()
-        if waiting:
-            raise self._lost(f"{waiting} not confirmed within {self._timeout_seconds:g} seconds")
+        self._sender.flush()
 
     def close(self) -> None:
         """Deliver what can still be delivered."""
-        self._producer.flush(1.0)
-
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            self._failed = error
-
-    def _raise_failure(self) -> None:
-        if self._failed is not None:
-            raise self._lost(self._failed.str())
+        self._sender.close()
 
     def _lost(self, why: str) -> DeadLetterLost:
         return DeadLetterLost(
@@ -148,16 +105,26 @@ class FileDeadLetters:
             "offset": record.offset,
             "stage": reason.stage,
             "exception": type(reason.error).__name__,
-            "message": str(reason.error),
+            "message": message_of(reason),
             "timestamp": _now(),
             "value_base64": base64.b64encode(record.value or b"").decode(),
         }
         try:
             if self._file is None:
-                self._file = self.path.open("ab")
+                self._file = self._opened()
             self._file.write(json.dumps(line).encode() + b"\n")
         except OSError as exc:
             raise self._lost(exc) from exc
+
+    def _opened(self) -> BinaryIO:
+        """Open the file; what a crash has cut off must not swallow the next line."""
+        file = self.path.open("ab")
+        if file.tell():
+            with self.path.open("rb") as written:
+                written.seek(-1, os.SEEK_END)
+                if written.read() != b"\n":
+                    file.write(b"\n")
+        return file
 
     def flush(self) -> None:
         """Wait until the lines are on the disk."""
@@ -190,10 +157,16 @@ def error_headers(record: Record, reason: Reason) -> dict[str, bytes]:
         "offset": str(record.offset),
         "stage": reason.stage,
         "exception": type(reason.error).__name__,
-        "message": str(reason.error),
+        "message": message_of(reason),
         "timestamp": _now(),
     }
     return {PREFIX + name: text.encode("utf-8", "replace") for name, text in texts.items()}
+
+
+def message_of(reason: Reason) -> str:
+    """Return the error's words, cut where they would make the dead letter much larger."""
+    text = str(reason.error)
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 3]}..."
 
 
 def _now() -> str:

@@ -80,7 +80,42 @@ class Training:
             self._learn_batch(rest[start : start + BATCH], outcome)
         return outcome
 
+    def check(self, records: Sequence[Record]) -> list[SetAside]:
+        """Return the records that would be rejected now; nothing is learned.
+
+        What a record brings along that is new (a class, a feature) is taken up by the encoder, as
+        learning would: a training that checks is not one to learn with.
+        """
+        outcome = Outcome()
+        for start in range(0, len(records), BATCH):
+            batch = records[start : start + BATCH]
+            if self.tree is not None:
+                self._decode(batch, outcome)
+                continue
+            for record in batch:
+                try:
+                    self._plain_features(record.value or b"")
+                except DecodeError as exc:
+                    outcome.rejected.append(SetAside(record, Reason("decode", exc)))
+        return outcome.rejected
+
     def _learn_batch(self, records: Sequence[Record], outcome: Outcome) -> None:
+        assert self.tree is not None
+        decoded, labels = self._decode(records, outcome)
+        if not labels.size:
+            return
+        predicted = np.empty(len(labels), np.int32)
+        batch = self.tree.encoder.encode(decoded.rows)
+        weights = np.array(decoded.weights) if decoded.weights else None
+        self.tree.learn(batch, labels, weights, predicted)
+        self.evaluation.update(labels, predicted)
+        outcome.learned += len(labels)
+        outcome.times = np.concatenate((outcome.times, _times(records, decoded)))
+
+    def _decode(
+        self, records: Sequence[Record], outcome: Outcome
+    ) -> tuple[Decoded, npt.NDArray[np.int32]]:
+        """Return the events among the records, and their classes."""
         assert self.tree is not None
         assert self._decoder is not None
         decoded = self._decoder.decode([record.value for record in records])
@@ -92,15 +127,7 @@ class Training:
         labels = self.tree.encoder.encode_labels(decoded.labels)
         if labels.size and labels.min() < 0:
             labels = self._refuse_labels(records, decoded, labels, outcome)
-        if not labels.size:
-            return
-        predicted = np.empty(len(labels), np.int32)
-        batch = self.tree.encoder.encode(decoded.rows)
-        weights = np.array(decoded.weights) if decoded.weights else None
-        self.tree.learn(batch, labels, weights, predicted)
-        self.evaluation.update(labels, predicted)
-        outcome.learned += len(labels)
-        outcome.times = np.concatenate((outcome.times, _times(records, decoded)))
+        return decoded, labels
 
     def _refuse_labels(
         self,
@@ -126,16 +153,12 @@ class Training:
 
     def _infer(self, records: Sequence[Record], outcome: Outcome) -> Sequence[Record]:
         """Hold good events back; returns all of them, and what follows, once they suffice."""
-        event = self.settings.event
         for place, record in enumerate(records):
             if record.value is None:
                 outcome.tombstones += 1
                 continue
             try:
-                found = read_object(record.value, event.max_bytes)
-                label_of(found, event)
-                weight_of(found, event)
-                self._examples.append(features_of(found, event))
+                self._examples.append(self._plain_features(record.value))
             except DecodeError as exc:
                 outcome.rejected.append(SetAside(record, Reason("decode", exc)))
                 continue
@@ -146,6 +169,14 @@ class Training:
                 self._begin(new_tree(self.settings, infer_schema(self.settings, examples)))
                 return [*held_back, *records[place + 1 :]]
         return []
+
+    def _plain_features(self, value: bytes) -> dict[str, Any]:
+        """Read an event while no schema is known; raises DecodeError."""
+        event = self.settings.event
+        found = read_object(value, event.max_bytes)
+        label_of(found, event)
+        weight_of(found, event)
+        return features_of(found, event)
 
     def _begin(self, tree: StreamingTree) -> None:
         self.tree = tree
