@@ -7,7 +7,7 @@ there are enough to infer it from, and then take the same way as all others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,10 +18,13 @@ from app.deadletter import Reason
 from app.decode import Decoded, Decoder, GrowingDecoder, StructDecoder
 from app.errors import DecodeError
 from app.evaluation import Prequential
-from app.event import features_of, label_of, read_object, weight_of
+from app.event import features_of, label_of, read_object, short, weight_of
+from app.log import get_logger
 from app.settings import Settings
 from app.source import Record
-from learner import Encoder, Schema, StreamingTree, UnknownLabel
+from learner import LONGEST_TEXT, Encoder, Schema, StreamingTree, UnknownLabel
+
+log = get_logger(__name__)
 
 Floats = npt.NDArray[np.float64]
 
@@ -140,10 +143,13 @@ class Training:
         name, most = self.settings.event.label_field, self.settings.schema_.max_classes
         keep = [row for row, code in enumerate(labels) if code >= 0]
         for row in np.flatnonzero(labels < 0):
-            error = UnknownLabel(
-                f"label '{name}' is {decoded.labels[row]!r:.80}; expected one of the {most} known "
-                "classes, as many as LIVETREE_SCHEMA__MAX_CLASSES allows"
+            label = decoded.labels[row]
+            expected = (
+                f"one of the {most} known classes, as many as LIVETREE_SCHEMA__MAX_CLASSES allows"
             )
+            if isinstance(label, str) and len(label) > LONGEST_TEXT:
+                expected = f"a known class, or a new one of at most {LONGEST_TEXT} characters"
+            error = UnknownLabel(f"label '{name}' is {short(label)}; expected {expected}")
             outcome.rejected.append(SetAside(records[decoded.places[row]], Reason("learn", error)))
         decoded.places = [decoded.places[row] for row in keep]
         decoded.rows = [decoded.rows[row] for row in keep]
@@ -182,7 +188,7 @@ class Training:
         self.tree = tree
         event, encoder = self.settings.event, tree.encoder
         self._decoder = (
-            GrowingDecoder(encoder, event)
+            GrowingDecoder(encoder, event, self.settings.schema_.max_features)
             if self.settings.schema_.growing
             else StructDecoder(encoder.schema, event)
         )
@@ -210,12 +216,22 @@ def infer_schema(settings: Settings, examples: Sequence[dict[str, Any]]) -> Sche
         for name, value in example.items():
             if value is not None:
                 shapes.setdefault(name, Counter())[_shape(value)] += 1
-    usual = {name: _usual(counts) for name, counts in shapes.items()}
+    kept = _most_common(shapes, settings.schema_.max_features)
+    usual = {name: _usual(shapes[name]) for name in kept}
     typical = [
         {name: value for name, value in example.items() if _shape(value) in usual.get(name, ())}
         for example in examples
     ]
     return Schema(Schema.infer(typical).features, tuple(settings.schema_.classes))
+
+
+def _most_common(shapes: Mapping[str, Counter[str]], most: int) -> list[str]:
+    """Return the features to take up: all, or the most common ones where they are too many."""
+    names = [name for name in shapes if len(name) <= LONGEST_TEXT]
+    if len(names) > most:
+        log.warning("more features than schema.max_features", found=len(names), kept=most)
+        names = sorted(names, key=lambda name: -shapes[name].total())[:most]
+    return names
 
 
 def _shape(value: object) -> str:
