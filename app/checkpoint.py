@@ -24,6 +24,7 @@ import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -62,6 +63,16 @@ class Checkpoint:
     shaping: Mapping[str, Any] = field(default_factory=dict)  # settings that shape the tree
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     topic_id: str | None = None  # which topic of this name; None: not known when it was written
+
+    @classmethod
+    def taken(cls, model: bytes, **rest: Any) -> Checkpoint:
+        """Return the checkpoint of a model as of now."""
+        return cls(
+            model=model,
+            model_hash=hashlib.sha256(model).hexdigest(),
+            created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            **rest,
+        )
 
     def to_bytes(self) -> bytes:
         """Return the file's content."""

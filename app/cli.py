@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from app.commands import demo, evaluate, produce, serve, tree, variants
+from app.commands import demo, dlq, evaluate, produce, replay, serve, tree, variants
 from app.commands.report import report_error
 
 EXIT_CODES = (
@@ -70,11 +70,19 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     serve.serve,
     produce.produce,
     evaluate.evaluate,
+    replay.replay,
     tree.tree,
     variants.variants,
 )
 for command in COMMANDS:
     app.command(help=unwrapped(command.__doc__ or ""), epilog=EXIT_CODES)(command)
+
+dead_letters = typer.Typer(
+    help=unwrapped(dlq.ABOUT), epilog=EXIT_CODES, no_args_is_help=True, rich_markup_mode="rich"
+)
+for name, part in dlq.COMMANDS.items():
+    dead_letters.command(name, help=unwrapped(part.__doc__ or ""), epilog=EXIT_CODES)(part)
+app.add_typer(dead_letters, name="dlq")
 
 
 def show_version(value: bool) -> None:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from app.errors import SettingsError
 from app.evaluation import Prequential
+from app.text_table import text_table
 from learner import Batch, Codes, Encoder, ParamsError, StreamingTree
 from streams import Stream
 
@@ -170,37 +170,44 @@ class Contender:
 
     def result(self, stream: str) -> dict[str, Any]:
         """Return everything measured, JSON-ready; None where a number is not defined."""
-        counters, shape, scores = self.tree.counters(), self.tree.shape(), self.scores.scores()
         return {
             "name": self.run.name,
             "variant": self.run.variant,
             "params": self.run.params,
             "stream": stream,
-            "events": counters.events,
-            "accuracy": scores.accuracy,
-            "kappa": scores.kappa,
-            "window_accuracy": scores.window_accuracy,
-            "window_kappa": scores.window_kappa,
-            "split_attempts": counters.split_attempts,
-            "candidate_checks": counters.candidate_checks,
-            "reevaluations": counters.reevaluations,
-            "attribute_evaluations": counters.attribute_evaluations,
-            "splits": counters.splits_bound + counters.splits_tie,
-            "splits_tie": counters.splits_tie,
-            "splits_replaced": counters.splits_replaced,
-            "thresholds_moved": counters.thresholds_moved,
-            "subtrees_collapsed": counters.subtrees_collapsed,
             **(NO_DELAYS if self.delays is None else self.delays.result()),
-            "events_counted": counters.events_counted,
-            "events_until_done": counters.events_until_done or None,
-            "nodes": shape.nodes,
-            "leaves": shape.leaves,
-            "depth": shape.depth,
-            "memory_bytes": self.tree.memory_bytes(),
-            "seconds": self.seconds,
-            "events_per_second": counters.events / self.seconds if self.seconds else None,
-            "tree_hash": self.tree.hash(),
+            **figures(self.tree, self.scores, self.seconds),
         }
+
+
+def figures(tree: StreamingTree, scored: Prequential, seconds: float) -> dict[str, Any]:
+    """Return what a tree has done and what it is, JSON-ready; None where a number is undefined."""
+    counters, shape, scores = tree.counters(), tree.shape(), scored.scores()
+    return {
+        "events": counters.events,
+        "accuracy": scores.accuracy,
+        "kappa": scores.kappa,
+        "window_accuracy": scores.window_accuracy,
+        "window_kappa": scores.window_kappa,
+        "split_attempts": counters.split_attempts,
+        "candidate_checks": counters.candidate_checks,
+        "reevaluations": counters.reevaluations,
+        "attribute_evaluations": counters.attribute_evaluations,
+        "splits": counters.splits_bound + counters.splits_tie,
+        "splits_tie": counters.splits_tie,
+        "splits_replaced": counters.splits_replaced,
+        "thresholds_moved": counters.thresholds_moved,
+        "subtrees_collapsed": counters.subtrees_collapsed,
+        "events_counted": counters.events_counted,
+        "events_until_done": counters.events_until_done or None,
+        "nodes": shape.nodes,
+        "leaves": shape.leaves,
+        "depth": shape.depth,
+        "memory_bytes": tree.memory_bytes(),
+        "seconds": seconds,
+        "events_per_second": counters.events / seconds if seconds else None,
+        "tree_hash": tree.hash(),
+    }
 
 
 def compare(
@@ -262,16 +269,7 @@ def table(results: Sequence[dict[str, Any]]) -> str:
         if column.title not in SELDOM or any(result[SELDOM[column.title]] for result in results)
     ]
     heading = [column.title for column in columns]
-    lines = [heading, *([column.shown(result) for column in columns] for result in results)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
-    rule = ["-" * width for width in widths]
-    drawn = [
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in (lines[0], rule, *islice(lines, 1, None))
-    ]
+    drawn = [text_table(heading, [[column.shown(run) for column in columns] for run in results])]
     if any(result["delay_kind"] == "audit" for result in results):
         drawn.append("* audited at the tree's own leaves: no reference tree exists for this run")
     return "\n".join(drawn)

@@ -7,12 +7,10 @@ loop never looks alive.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from app.checkpoint import Checkpoint, CheckpointFolder
 from app.deadletter import DeadLetters, NoDeadLetters
@@ -195,15 +193,13 @@ class Consumer:
             self._checkpoint.done()
             return
         model, offsets = tree.to_bytes(), self._positions()
-        checkpoint = Checkpoint(
+        checkpoint = Checkpoint.taken(
             model=model,
             offsets=offsets,
             topic=self.source.topic,
             identity=self.source.identity(),
             topic_id=self.source.topic_id,
             events=tree.counters().events,
-            model_hash=hashlib.sha256(model).hexdigest(),
-            created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             shaping=self.shaping,
             evaluation=self.training.evaluation.to_dict(),
         )

@@ -14,18 +14,15 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-
-from app.connection import Connection, refused
 from app.errors import DeadLetterLost, policy_of
+from app.sender import Sender, patiently
 from app.settings import KafkaSettings
 from app.source import Record
 
 PREFIX = "__livetree.errors."
-SLICE_SECONDS = 0.5  # of a wait, between two looks at whether it may go on
-MOST_BYTES = 100_000_000  # a rejected record may be the one that was too large
+LONGEST_MESSAGE = 1_000  # characters: a name inside it may be as long as the record
 
 
 class Reason(NamedTuple):
@@ -38,11 +35,6 @@ class Reason(NamedTuple):
     def label(self) -> str:
         """Return the reason's short name, as in metrics."""
         return policy_of(self.error).reason
-
-
-def patiently() -> bool:
-    """Wait as long as it takes."""
-    return True
 
 
 class DeadLetters(Protocol):
@@ -75,81 +67,26 @@ class NoDeadLetters:
 
 
 class KafkaDeadLetters:
-    """A topic with the records as they came: key, value, timestamp, headers, and error headers."""
+    """A topic with the records as they came: key, value and headers, and error headers."""
 
     def __init__(self, kafka: KafkaSettings, topic: str, timeout_seconds: float) -> None:
         self.topic = topic
-        self._timeout_seconds = timeout_seconds
-        self._failed: KafkaError | None = None
-        self._connection = Connection(kafka)
-        properties: dict[str, Any] = {
-            "log_level": 4,
-            "message.max.bytes": MOST_BYTES,
-            "linger.ms": 5,
-            **self._connection.properties(),
-            "enable.idempotence": True,
-            "delivery.timeout.ms": int(timeout_seconds * 1000),
-        }
-        try:
-            self._producer = Producer(properties)
-        except KafkaException as exc:
-            raise refused(exc) from exc
+        self._sender = Sender(kafka, timeout_seconds, self._lost)
 
     def send(self, record: Record, reason: Reason) -> None:
         """Hand the record to the producer; waits when its queue is full."""
         headers = [*(record.headers or []), *error_headers(record, reason).items()]
-        while True:
-            try:
-                self._producer.produce(
-                    self.topic,
-                    record.value,
-                    record.key,
-                    headers=headers,
-                    timestamp=record.timestamp_ms or 0,  # 0: now
-                    on_delivery=self._delivered,
-                )
-                break
-            except BufferError:
-                self._work(self._producer.poll, 0.1)
-                self._raise_failure()
-            except KafkaException as exc:
-                self._work(self._producer.poll, 0)  # which tells of a fatal error what it is
-                self._raise_failure()
-                raise self._lost(exc.args[0].str()) from exc
-        self._work(self._producer.poll, 0)
+        # Stamped now: an old event's letter would outlive no retention, and a broker may refuse one
+        # from the future. The record's own time is in the headers.
+        self._sender.send(self.topic, record.value, record.key, headers)
 
     def flush(self, may_wait: Callable[[], bool] = patiently) -> None:
         """Wait until the broker has confirmed every record."""
-        began = time.monotonic()
-        slice_seconds = min(SLICE_SECONDS, self._timeout_seconds)
-        while waiting := self._work(self._producer.flush, slice_seconds):
-            self._raise_failure()
-            passed = time.monotonic() - began
-            if passed >= self._timeout_seconds or not may_wait():
-                raise self._lost(f"{waiting} not confirmed within {passed:.1f} seconds")
-            self._connection.renew(self._producer)
-        self._raise_failure()
+        self._sender.flush(may_wait)
 
     def close(self) -> None:
         """Deliver what can still be delivered."""
-        self._work(self._producer.flush, 1.0)
-
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            self._failed = error
-
-    def _work(self, step: Callable[[float], int], seconds: float) -> int:
-        """Let the producer work, and take note when it is broken for good."""
-        try:
-            return step(seconds)
-        except KafkaException as exc:
-            self._failed = exc.args[0]
-            return 0
-
-    def _raise_failure(self) -> None:
-        why = self._failed.str() if self._failed is not None else self._connection.fatal
-        if why is not None:
-            raise self._lost(why)
+        self._sender.close()
 
     def _lost(self, why: str) -> DeadLetterLost:
         return DeadLetterLost(
@@ -174,16 +111,26 @@ class FileDeadLetters:
             "offset": record.offset,
             "stage": reason.stage,
             "exception": type(reason.error).__name__,
-            "message": str(reason.error),
+            "message": message_of(reason),
             "timestamp": _now(),
             "value_base64": base64.b64encode(record.value or b"").decode(),
         }
         try:
             if self._file is None:
-                self._file = self.path.open("ab")
+                self._file = self._opened()
             self._file.write(json.dumps(line).encode() + b"\n")
         except OSError as exc:
             raise self._lost(exc) from exc
+
+    def _opened(self) -> BinaryIO:
+        """Open the file; what a crash has cut off must not swallow the next line."""
+        file = self.path.open("ab")
+        if file.tell():
+            with self.path.open("rb") as written:
+                written.seek(-1, os.SEEK_END)
+                if written.read() != b"\n":
+                    file.write(b"\n")
+        return file
 
     def flush(self, may_wait: Callable[[], bool] = patiently) -> None:  # noqa: ARG002
         """Wait until the lines are on the disk."""
@@ -216,10 +163,18 @@ def error_headers(record: Record, reason: Reason) -> dict[str, bytes]:
         "offset": str(record.offset),
         "stage": reason.stage,
         "exception": type(reason.error).__name__,
-        "message": str(reason.error),
+        "message": message_of(reason),
         "timestamp": _now(),
     }
+    if record.timestamp_ms is not None and record.timestamp_ms > 0:
+        texts["record_timestamp"] = str(record.timestamp_ms)
     return {PREFIX + name: text.encode("utf-8", "replace") for name, text in texts.items()}
+
+
+def message_of(reason: Reason) -> str:
+    """Return the error's words, cut where they would make the dead letter much larger."""
+    text = str(reason.error)
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 3]}..."
 
 
 def _now() -> str:

@@ -29,7 +29,7 @@ from app.event import (
 )
 from app.format import EventFormat, JsonFormat
 from app.settings import EventSettings
-from learner import Encoder, Feature, Kind, Schema, Value
+from learner import LONGEST_TEXT, Encoder, Feature, Kind, Schema, Value
 
 TYPES: dict[Kind, Any] = {
     Kind.NUMERIC: float | None,
@@ -112,14 +112,19 @@ class StructDecoder:
 
 
 class GrowingDecoder:
-    """Events whose features may become more; new ones are told to the encoder."""
+    """Events whose features may become more, up to a bound; new ones are told to the encoder."""
 
     def __init__(
-        self, encoder: Encoder, event: EventSettings, form: EventFormat | None = None
+        self,
+        encoder: Encoder,
+        event: EventSettings,
+        max_features: int,
+        form: EventFormat | None = None,
     ) -> None:
         self._event = event
         self._form = form or JsonFormat(event.max_bytes)
         self._encoder = encoder
+        self._max_features = max_features
         self._known = {feature.name: feature for feature in encoder.schema.features}
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
@@ -134,14 +139,15 @@ class GrowingDecoder:
                 event = self._form.read(value)
                 label, weight = label_of(event, self._event), weight_of(event, self._event)
                 features = features_of(event, self._event)
-                check_features(features, self._known.values())
-                check_features(features, self._new(features))
+                check_features(features, self._present(features))
+                new = self._new(features)
+                check_features(new, _sets(new))
             except DecodeError as exc:
                 known = tuple(self._known.values())
                 out.rejected.append(_rejected(place, value, known, self._event, self._form, exc))
                 continue
-            if self._encoder.admit(features):
-                self._known = {known.name: known for known in self._encoder.schema.features}
+            if new:
+                self._admit(new)
             records.append(features)
             out.places.append(place)
             out.labels.append(label)
@@ -152,13 +158,40 @@ class GrowingDecoder:
         out.rows = [[record.get(name) for name in self._known] for record in records]
         return out
 
-    def _new(self, features: Mapping[str, Any]) -> list[Feature]:
-        """Return the set-valued features of an unknown name: their tokens must be checked too."""
-        return [
-            Feature(name, Kind.SPARSE)
+    def _present(self, features: Mapping[str, Any]) -> list[Feature]:
+        """Return the known features that an event has: not all that are known, which are many."""
+        known = self._known
+        return [known[name] for name in features if name in known]
+
+    def _new(self, features: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what an event has beside the known features."""
+        known = self._known
+        return {
+            name: value
             for name, value in features.items()
-            if name and name not in self._known and isinstance(value, list | dict)
-        ]
+            if name and value is not None and name not in known
+        }
+
+    def _admit(self, new: Mapping[str, Any]) -> None:
+        """Take up new features while there is room; the rest is ignored, and counted."""
+        room = max(0, self._max_features - len(self._known))
+        fitting = [name for name in new if len(name) <= LONGEST_TEXT][:room]
+        self._encoder.overflowed_values += len(new) - len(fitting)
+        if not fitting or not self._encoder.admit({name: new[name] for name in fitting}):
+            return
+        kinds = {at: kind for kind in Kind for at in self._encoder.positions(kind)}
+        for position in range(len(self._known), self._encoder.feature_count):
+            name = self._encoder.feature_name(position)
+            self._known[name] = Feature(name, kinds[position])
+
+
+def _sets(features: Mapping[str, Any]) -> list[Feature]:
+    """Return the set-valued features among unknown ones: their tokens must be checked too."""
+    return [
+        Feature(name, Kind.SPARSE)
+        for name, value in features.items()
+        if isinstance(value, list | dict)
+    ]
 
 
 def _struct(schema: Schema, event: EventSettings) -> type[msgspec.Struct]:

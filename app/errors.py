@@ -218,6 +218,14 @@ POLICY: dict[type[Exception], Policy] = {
 }
 
 
+# Errors of one record, by the names of their classes, and their reasons as labels.
+REJECTIONS = {
+    error.__name__: policy.reason
+    for error, policy in POLICY.items()
+    if issubclass(error, DecodeError | learner.UnknownLabel) and error is not DecodeError
+}
+
+
 def policy_of(exc: BaseException | type[BaseException]) -> Policy:
     """Return the row of an error or its class; anything unknown is a fault of ours."""
     kind = exc if isinstance(exc, type) else type(exc)

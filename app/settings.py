@@ -74,6 +74,8 @@ class SchemaSettings(Group):
     """Without a declared schema: how many good events it is inferred from."""
     growing: bool = False
     """Take up features that appear later."""
+    max_features: int = Field(default=1_000, ge=1, le=1_000_000)
+    """Most features that are inferred or taken up; further ones are ignored."""
     max_values: int = Field(default=10_000, ge=1, le=10_000_000)
     """Most values of a nominal feature, and tokens of a sparse one; further ones are unknown."""
     max_classes: int = Field(default=1_000, ge=2, le=100_000)
@@ -408,7 +410,7 @@ class Settings(BaseSettings):
             mode="json", include={"label_field", "weight_field", "features_field"}
         )
         schema = self.schema_.model_dump(
-            mode="json", include={"growing", "max_values", "max_classes"}
+            mode="json", include={"growing", "max_features", "max_values", "max_classes"}
         )
         declared = declared_schema(self.schema_)
         schema["declared"] = declared.to_dict() if declared else None

@@ -8,25 +8,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from app.errors import POLICY, DecodeError
+from app.errors import REJECTIONS
 from app.log import Seldom, get_logger
 from app.metrics import Metrics
 from app.source import Record, Source
 from app.training import Outcome, SetAside, Training
-from learner import UnknownLabel
 
 log = get_logger(__name__)
 
 EVERY_SECONDS = 1.0
-
-# Why a record may be rejected, as labels; each has its row in the policy.
-REJECTIONS = sorted(
-    {
-        policy.reason
-        for error, policy in POLICY.items()
-        if issubclass(error, DecodeError | UnknownLabel) and error is not DecodeError
-    }
-)
 
 IGNORED = ("infinite", "too_many")
 OUTCOMES = ("split", "tie_split", "no_split")
@@ -68,7 +58,7 @@ class Telemetry:
             metrics.split_delay.labels(model, kind)
         for reason in IGNORED:
             metrics.values_ignored.labels(model, reason)
-        for reason in REJECTIONS:
+        for reason in sorted(set(REJECTIONS.values())):
             metrics.events_rejected.labels(reason)
             metrics.dead_letters.labels(reason)
 

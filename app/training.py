@@ -7,7 +7,7 @@ there are enough to infer it from, and then take the same way as all others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,11 +19,15 @@ from app.decode import Decoded, Decoder, GrowingDecoder, Rejected, StructDecoder
 from app.envelope import NO_STAMP, Opened, open_all
 from app.errors import DecodeError
 from app.evaluation import Prequential
-from app.event import features_of, label_of, weight_of
+from app.event import features_of, label_of, short, weight_of
 from app.format import EventFormat, JsonFormat
-from app.settings import Settings
+from app.log import get_logger
+from app.registry import Registry
+from app.settings import EventSettings, Settings
 from app.source import Record
-from learner import Encoder, Schema, StreamingTree, UnknownLabel
+from learner import LONGEST_TEXT, Encoder, Schema, StreamingTree, UnknownLabel
+
+log = get_logger(__name__)
 
 Floats = npt.NDArray[np.float64]
 
@@ -60,7 +64,7 @@ class Training:
         form: EventFormat | None = None,
     ) -> None:
         self.settings = settings
-        self._form = form or JsonFormat(settings.event.max_bytes)
+        self._form = form or event_format(settings.event)
         self.evaluation = evaluation or Prequential(settings.evaluation.window)
         self._held_back: list[Record] = []
         self._examples: list[dict[str, Any]] = []
@@ -78,24 +82,62 @@ class Training:
 
     def learn(self, records: Sequence[Record]) -> Outcome:
         """Learn records in their order; RegistryUnreachable comes before any is learned."""
-        outcome, opened = Outcome(), self._open(records)
-        self._form.prepare(opened.values)
-        outcome.rejected += [
-            SetAside(record, Reason("decode", error), event_id)
-            for record, error, event_id in opened.refused
-        ]
+        outcome, opened = self._opened(records)
         if self.tree is None:
             opened = self._open(self._infer(opened, outcome))
         for part in opened.parts(BATCH):
             self._learn_batch(part, outcome)
         return outcome
 
+    def check(self, records: Sequence[Record]) -> list[SetAside]:
+        """Return the records that would be rejected now; nothing is learned.
+
+        What a record brings along that is new (a class, a feature) is taken up by the encoder, as
+        learning would: a training that checks is not one to learn with.
+        """
+        outcome, opened = self._opened(records)
+        for part in opened.parts(BATCH):
+            if self.tree is not None:
+                self._decode(part, outcome)
+                continue
+            for record, value in zip(part.records, part.values, strict=True):
+                try:
+                    self._features(self._form.read(value or b""))
+                except DecodeError as exc:
+                    outcome.rejected.append(SetAside(record, Reason("decode", exc)))
+        return outcome.rejected
+
+    def _opened(self, records: Sequence[Record]) -> tuple[Outcome, Opened]:
+        """Take the events out of their envelopes; what cannot be opened is rejected."""
+        opened = self._open(records)
+        self._form.prepare(opened.values)
+        rejected = [
+            SetAside(record, Reason("decode", error), event_id)
+            for record, error, event_id in opened.refused
+        ]
+        return Outcome(rejected=rejected), opened
+
     def _open(self, records: Sequence[Record]) -> Opened:
         return open_all(records, self._form, self.settings.event.max_bytes)
 
     def _learn_batch(self, opened: Opened, outcome: Outcome) -> None:
-        if self.tree is None or self._decoder is None:
+        if self.tree is None:
             return
+        decoded, labels = self._decode(opened, outcome)
+        if not labels.size:
+            return
+        predicted = np.empty(len(labels), np.int32)
+        batch = self.tree.encoder.encode(decoded.rows)
+        weights = np.array(decoded.weights) if decoded.weights else None
+        self.tree.learn(batch, labels, weights, predicted)
+        self.evaluation.update(labels, predicted)
+        outcome.learned += len(labels)
+        outcome.times = np.concatenate((outcome.times, _times(opened, decoded)))
+
+    def _decode(self, opened: Opened, outcome: Outcome) -> tuple[Decoded, npt.NDArray[np.int32]]:
+        """Return the events among the records, and their classes."""
+        assert self.tree is not None
+        assert self._decoder is not None
         records = opened.records
         decoded = self._decoder.decode(opened.values)
         outcome.tombstones += decoded.tombstones
@@ -106,15 +148,7 @@ class Training:
         labels = self.tree.encoder.encode_labels(decoded.labels)
         if labels.size and labels.min() < 0:
             labels = self._refuse_labels(records, decoded, labels, outcome)
-        if not labels.size:
-            return
-        predicted = np.empty(len(labels), np.int32)
-        batch = self.tree.encoder.encode(decoded.rows)
-        weights = np.array(decoded.weights) if decoded.weights else None
-        self.tree.learn(batch, labels, weights, predicted)
-        self.evaluation.update(labels, predicted)
-        outcome.learned += len(labels)
-        outcome.times = np.concatenate((outcome.times, _times(opened, decoded)))
+        return decoded, labels
 
     def _refuse_labels(
         self,
@@ -127,10 +161,13 @@ class Training:
         name, most = self.settings.event.label_field, self.settings.schema_.max_classes
         keep = [row for row, code in enumerate(labels) if code >= 0]
         for row in np.flatnonzero(labels < 0):
-            error = UnknownLabel(
-                f"label '{name}' is {decoded.labels[row]!r:.80}; expected one of the {most} known "
-                "classes, as many as LIVETREE_SCHEMA__MAX_CLASSES allows"
+            label = decoded.labels[row]
+            expected = (
+                f"one of the {most} known classes, as many as LIVETREE_SCHEMA__MAX_CLASSES allows"
             )
+            if isinstance(label, str) and len(label) > LONGEST_TEXT:
+                expected = f"a known class, or a new one of at most {LONGEST_TEXT} characters"
+            error = UnknownLabel(f"label '{name}' is {short(label)}; expected {expected}")
             outcome.rejected.append(SetAside(records[decoded.places[row]], Reason("learn", error)))
         decoded.places = [decoded.places[row] for row in keep]
         decoded.rows = [decoded.rows[row] for row in keep]
@@ -148,9 +185,7 @@ class Training:
             found: dict[str, Any] = {}
             try:
                 found = self._form.read(value)
-                label_of(found, event)
-                weight_of(found, event)
-                self._examples.append(features_of(found, event))
+                self._examples.append(self._features(found))
             except DecodeError as exc:
                 bad = Rejected(place, exc, found.get(event.id_field) if event.id_field else None)
                 aside = SetAside(record, Reason("decode", exc), _id_of(bad, opened))
@@ -164,14 +199,29 @@ class Training:
                 return [*held_back, *records[place + 1 :]]
         return []
 
+    def _features(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Return the features of an event while no schema is known; raises DecodeError."""
+        label_of(event, self.settings.event)
+        weight_of(event, self.settings.event)
+        return features_of(event, self.settings.event)
+
     def _begin(self, tree: StreamingTree) -> None:
         self.tree = tree
         event, encoder = self.settings.event, tree.encoder
         self._decoder = (
-            GrowingDecoder(encoder, event, self._form)
+            GrowingDecoder(encoder, event, self.settings.schema_.max_features, self._form)
             if self.settings.schema_.growing
             else StructDecoder(encoder.schema, event, self._form)
         )
+
+
+def event_format(event: EventSettings) -> EventFormat:
+    """Return what reads an event's bytes."""
+    if event.format == "json":
+        return JsonFormat(event.max_bytes)
+    from app.avro import AvroFormat  # needs the extra; the settings have made sure of it
+
+    return AvroFormat(Registry(event.registry), event.max_bytes)
 
 
 def new_tree(settings: Settings, schema: Schema) -> StreamingTree:
@@ -196,12 +246,22 @@ def infer_schema(settings: Settings, examples: Sequence[dict[str, Any]]) -> Sche
         for name, value in example.items():
             if value is not None:
                 shapes.setdefault(name, Counter())[_shape(value)] += 1
-    usual = {name: _usual(counts) for name, counts in shapes.items()}
+    kept = _most_common(shapes, settings.schema_.max_features)
+    usual = {name: _usual(shapes[name]) for name in kept}
     typical = [
         {name: value for name, value in example.items() if _shape(value) in usual.get(name, ())}
         for example in examples
     ]
     return Schema(Schema.infer(typical).features, tuple(settings.schema_.classes))
+
+
+def _most_common(shapes: Mapping[str, Counter[str]], most: int) -> list[str]:
+    """Return the features to take up: all, or the most common ones where they are too many."""
+    names = [name for name in shapes if len(name) <= LONGEST_TEXT]
+    if len(names) > most:
+        log.warning("more features than schema.max_features", found=len(names), kept=most)
+        names = sorted(names, key=lambda name: -shapes[name].total())[:most]
+    return names
 
 
 def _shape(value: object) -> str:

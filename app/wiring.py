@@ -13,15 +13,14 @@ from app.deadletter import DeadLetters, FileDeadLetters, KafkaDeadLetters, NoDea
 from app.errors import AppError, Unexpected
 from app.evaluation import Prequential
 from app.file_source import FileSource
-from app.format import EventFormat, JsonFormat
+from app.format import EventFormat
 from app.log import get_logger
 from app.metrics import Metrics
-from app.registry import Registry
 from app.serving import Serving
 from app.settings import Settings
 from app.settings_file import declared_schema
 from app.source import KafkaSource, Source, Start
-from app.training import Training, new_tree
+from app.training import Training, event_format, new_tree
 from learner import LearnerError, StreamingTree
 
 log = get_logger(__name__)
@@ -140,20 +139,12 @@ def build(
     consumer = Consumer(settings, own_source, dead_letters, serving, metrics, checkpoints)
     metrics.build_info.labels(_version(), settings.variant, settings.name).set(1)
     metrics.watch_snapshot_age(lambda: _age_seconds(serving))
-    form = _form(settings)
+    form = event_format(settings.event)
     return Service(settings, serving, metrics, consumer, dead_letters, checkpoints, form)
 
 
 def _source(settings: Settings) -> Source:
     return FileSource(settings.file) if settings.source == "file" else KafkaSource(settings.kafka)
-
-
-def _form(settings: Settings) -> EventFormat:
-    if settings.event.format == "json":
-        return JsonFormat(settings.event.max_bytes)
-    from app.avro import AvroFormat  # needs the extra; the settings have made sure of it
-
-    return AvroFormat(Registry(settings.event.registry), settings.event.max_bytes)
 
 
 def _dead_letters(settings: Settings, source: Source) -> DeadLetters:

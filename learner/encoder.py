@@ -18,6 +18,7 @@ from learner.errors import BadValue
 from learner.schema import Feature, Kind, Schema, Value, kind_of
 
 UNKNOWN = -1
+LONGEST_TEXT = 1_000  # characters of a value, token or class that is taken up from an event
 
 
 class Encoder:
@@ -40,7 +41,7 @@ class Encoder:
         self.max_values = max_values
         self.max_classes = max_classes
         self.rejected_values = 0  # infinite numbers, taken as missing
-        self.overflowed_values = 0  # nominal values and tokens beyond max_values
+        self.overflowed_values = 0  # nominal values and tokens: too many, or too long
         self.revision = 0  # goes up whenever a feature, value, token or class is new
         self._learning = True
         self._features: list[tuple[str, Kind]] = []
@@ -79,6 +80,13 @@ class Encoder:
             codes[value] = len(codes)
         self._values[position].append(value)
         return codes[value]
+
+    def _learned_code(self, position: int, value: Value) -> int:
+        """The code of a value that an event brings for the first time."""
+        if self._learning and _is_too_long(value):
+            self.overflowed_values += 1
+            return UNKNOWN
+        return self._new_code(position, value)
 
     def restore_token(self, position: int, token: Value) -> None:
         """Give a token the next column, as it had it in the model that is being read."""
@@ -149,12 +157,13 @@ class Encoder:
         return grown
 
     def encode_labels(self, labels: Sequence[Value]) -> Codes:
-        """Class codes; -1 for a label that is refused because ``max_classes`` are known."""
+        """Class codes; -1 for a new label that is too long, or one more than ``max_classes``."""
         classes = self._classes
         found = [classes.get(label, UNKNOWN) for label in labels]
         if UNKNOWN in found and self._learning:
             for row, label in enumerate(labels):
-                if label not in classes and len(classes) < self.max_classes:
+                refused = len(classes) >= self.max_classes or _is_too_long(label)
+                if label not in classes and not refused:
                     classes[label] = len(classes)
                     self.revision += 1
                 found[row] = classes.get(label, UNKNOWN)
@@ -208,7 +217,7 @@ class Encoder:
             for row, value in enumerate(column):
                 if found[row] == UNKNOWN and value is not None:
                     code = codes.get(value, UNKNOWN)
-                    found[row] = code if code != UNKNOWN else self._new_code(position, value)
+                    found[row] = code if code != UNKNOWN else self._learned_code(position, value)
         return found
 
     def _tokens_held(self, positions: Sequence[int], row: Sequence[Any]) -> list[int]:
@@ -218,7 +227,7 @@ class Encoder:
             for token in _tokens_of(row[position]):
                 code = codes.get(token, UNKNOWN)
                 if code == UNKNOWN:
-                    code = self._new_code(position, token)
+                    code = self._learned_code(position, token)
                 if code != UNKNOWN:
                     held.append(code)
         return held
@@ -246,6 +255,11 @@ class Encoder:
     def frozen(self) -> Encoder:
         """A read-only copy: unknown values and labels become -1."""
         return self.copy(frozen=True)
+
+
+def _is_too_long(value: Value) -> bool:
+    """Whether keeping it would let a stream of texts fill the memory."""
+    return isinstance(value, str) and len(value) > LONGEST_TEXT
 
 
 def _as_float(value: float | None) -> float:

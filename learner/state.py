@@ -119,10 +119,7 @@ def sizes_for(encoder: Encoder, old: Sizes = FIRST_SIZES) -> Sizes:
 def first_sizes(encoder: Encoder, parts: Parts) -> Sizes:
     """Room for all that the encoder knows and a small tree."""
     sizes = sizes_for(encoder)._replace(parts=parts)
-    numbers = (MISSING + 1) * sizes.numeric + sum(sizes.values) + sizes.tokens
-    numbers += parts.candidates * 4 + (MOST_BINS * sizes.numeric if parts.bins else 0)
-    fitting = FIRST_BYTES // max(1, 8 * sizes.classes * numbers)
-    slots = max(sizes.slots, min(512, fitting))
+    slots = max(sizes.slots, min(512, cheap_slots(sizes)))
     sizes = sizes._replace(slots=slots, nodes=2 * slots, table=8 * slots)
     if not parts.entries:
         return sizes
@@ -130,13 +127,28 @@ def first_sizes(encoder: Encoder, parts: Parts) -> Sizes:
     return sizes._replace(entries=FIRST_ENTRIES, longest=1024, histograms=histograms)
 
 
+def cheap_slots(sizes: Sizes) -> int:
+    """How many slots may be reserved for nobody yet."""
+    numbers = (MISSING + 1) * sizes.numeric + sum(sizes.values) + sizes.tokens
+    numbers += sizes.parts.candidates * 4 + (MOST_BINS * sizes.numeric if sizes.parts.bins else 0)
+    return FIRST_BYTES // max(1, 8 * sizes.classes * numbers)
+
+
 def with_room(sizes: Sizes, tree: Tree) -> Sizes:
-    """Enough for a lost child, for the split that waits for room, and for longer blocks."""
+    """Enough for a lost child, for the split that waits for room, and for longer blocks.
+
+    Where slots become wider, those in reserve are given up unless they are cheap: values times
+    classes times a reserve for small slots would be many times what the tree holds.
+    """
     counts = tree.counts
     more = 1 + (int(counts[PENDING_BRANCHES]) if counts[PENDING] else 0)
+    used = int(counts[SLOTS]) + more
+    slots = roomier(sizes.slots, used)
+    if _slots_differ(sizes, tree):
+        slots = min(slots, max(roomier(1, used), cheap_slots(sizes)))
     sizes = sizes._replace(
         nodes=roomier(sizes.nodes, int(counts[NODES]) + more),
-        slots=roomier(sizes.slots, int(counts[SLOTS]) + more),
+        slots=slots,
         table=roomier(sizes.table, int(counts[TABLE]) + 3 * sizes.widest),
     )
     if not sizes.parts.entries:
@@ -153,6 +165,12 @@ def with_room(sizes: Sizes, tree: Tree) -> Sizes:
         longest=roomier(sizes.longest, 2 * longest),
         histograms=roomier(sizes.histograms, histograms) if sizes.parts.intervals else 0,
     )
+
+
+def _slots_differ(sizes: Sizes, tree: Tree) -> bool:
+    """Whether a slot of these sizes is another one than the tree's."""
+    had = (*tree.values.shape[1:], tree.tokens.shape[2], tree.moments.shape[3])
+    return had != (sizes.classes, sum(sizes.values), sizes.tokens, sizes.numeric)
 
 
 def roomier(room: int, needed: int) -> int:
@@ -250,18 +268,19 @@ def resized(tree: Tree, old: Sizes, new: Sizes) -> Tree:
 
 
 def copy_into(target: Array, source: Array) -> None:
-    """Copy an array into the corner of a larger one."""
-    target[tuple(slice(0, size) for size in source.shape)] = source
+    """Copy an array into the corner of another one, as much as both hold."""
+    corner = tuple(map(slice, map(min, target.shape, source.shape)))
+    target[corner] = source[corner]
 
 
 def copy_values(
     target: Array, starts: Array, source: Array, had: Array, counts: Sequence[int]
 ) -> None:
     """Copy n_ijk, whose attributes begin elsewhere in the target."""
-    corner = tuple(slice(0, size) for size in source.shape[:-1])
+    corner = tuple(map(slice, map(min, target.shape[:-1], source.shape[:-1])))
     for a, count in enumerate(counts):
         part = target[(*corner, slice(starts[a], starts[a] + count))]
-        part[...] = source[..., had[a] : had[a] + count]
+        part[...] = source[(*corner, slice(had[a], had[a] + count))]
 
 
 def _mark_missing(tree: Tree, first_new: int) -> None:

@@ -26,7 +26,7 @@ SCHEMA = Schema(
 def decoder(growing: bool = False, **fields: Any) -> Decoder:
     event = EventSettings(**fields)
     return (
-        GrowingDecoder(Encoder(SCHEMA, growing=True), event)
+        GrowingDecoder(Encoder(SCHEMA, growing=True), event, max_features=100)
         if growing
         else StructDecoder(SCHEMA, event)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,15 @@ REQUIRED = "REQUIRE_KAFKA"  # set where a test that is skipped would be a test t
 running: list[Kafka] = []
 
 __all__ = ["kafka", "kafka_there", "make_settings"]
+
+
+@pytest.fixture(autouse=True)
+def own_log() -> Iterator[None]:
+    """Take a command's log off again: it goes to a stream that ends with the command."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
 
 
 @pytest.fixture(scope="session")
