@@ -160,6 +160,9 @@ def error_headers(record: Record, reason: Reason) -> dict[str, bytes]:
         "message": message_of(reason),
         "timestamp": _now(),
     }
+    if record.timestamp_ms is not None and record.timestamp_ms > 0:
+        # A topic whose timestamps are the broker's would lose it.
+        texts["record_timestamp"] = str(record.timestamp_ms)
     return {PREFIX + name: text.encode("utf-8", "replace") for name, text in texts.items()}
 
 

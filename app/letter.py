@@ -106,8 +106,13 @@ def letter_of(record: Record) -> Letter:
     if "topic" not in said or not partition.isdecimal() or not offset.isdecimal():
         moment = iso(record.timestamp_ms) or ""
         return Letter(record.partition, record.offset, record, "", FOREIGN, "", moment, ours=False)
+    stamp = said.get("record_timestamp", "")
     was = record._replace(
-        topic=said["topic"], partition=int(partition), offset=int(offset), headers=kept
+        topic=said["topic"],
+        partition=int(partition),
+        offset=int(offset),
+        headers=kept,
+        timestamp_ms=int(stamp) if stamp.isdecimal() else record.timestamp_ms,
     )
     return Letter(
         record.partition,

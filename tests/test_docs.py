@@ -122,7 +122,7 @@ def test_every_command_is_in_the_readme_and_no_other() -> None:
     commands = {
         command.name or cast(Any, command.callback).__name__
         for command in command_line.registered_commands
-    }
+    } | {group.name for group in command_line.registered_groups}
     named = {name for name in rows(read("README.md")) if name.startswith("livetree ")}
     assert named == {f"livetree {command}" for command in commands}
 
@@ -225,7 +225,7 @@ def test_every_citation_is_in_the_list_of_papers() -> None:
 
 
 def test_headers_of_dead_letters_are_documented() -> None:
-    record = Record("events", 0, 0, None, b"")
+    record = Record("events", 0, 0, None, b"", timestamp_ms=1)
     documented = rows(read("docs/events.md"))
     assert set(error_headers(record, Reason("decode", BadLabel("none")))) <= set(documented)
 

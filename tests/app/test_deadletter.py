@@ -43,6 +43,7 @@ def test_a_dead_letter_keeps_the_record_and_says_where_and_why(broker: Embedded)
         "__livetree.errors.stage": b"decode",
         "__livetree.errors.exception": b"BadFeature",
         "__livetree.errors.message": b"feature 'age' is 'abc'; expected a number",
+        "__livetree.errors.record_timestamp": b"1700000000123",
     }
     assert (second.key(), second.value()) == (None, b"")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,15 @@ from tests.kafka.broker import Kafka, Unavailable, libraries
 REQUIRED = "REQUIRE_KAFKA"  # set where a test that is skipped would be a test that is missing
 
 __all__ = ["kafka", "kafka_there", "make_settings"]
+
+
+@pytest.fixture(autouse=True)
+def own_log() -> Iterator[None]:
+    """Take a command's log off again: it goes to a stream that ends with the command."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

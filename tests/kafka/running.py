@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from app.settings import Settings
+from app.warmup import warm_up
 from app.wiring import Service, build
 
-DEADLINE_SECONDS = 180  # kernels may have to be compiled
+DEADLINE_SECONDS = 180
 
 
 @contextmanager
 def running(settings: Settings) -> Iterator[Service]:
     """Yield a service that learns; its final checkpoint is written at the end."""
+    warm_up(settings.variant, settings.tree.given())  # compiling has no deadline
     service = build(settings)
     service.start()
     try:
