@@ -21,7 +21,7 @@ from streams import STREAMS
 from tests.brokers import Embedded
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("demo", "serve", "produce", "evaluate", "tree", "variants")
+COMMANDS = ("demo", "serve", "produce", "evaluate", "replay", "tree", "variants")
 
 
 def livetree(*arguments: str, **environment: str) -> Any:
@@ -53,6 +53,19 @@ def test_every_command_has_examples_and_every_option_a_sentence(command: str) ->
     assert f"livetree {command}" in result.output
     parameters = typer.main.get_command(app).commands[command].params  # type: ignore[attr-defined]
     assert all(getattr(parameter, "help", None) for parameter in parameters)
+
+
+@pytest.mark.parametrize("command", ["list", "show", "redrive"])
+def test_every_command_for_dead_letters_has_examples_and_every_option_a_sentence(
+    command: str,
+) -> None:
+    result = livetree("dlq", command, "--help")
+
+    assert result.exit_code == 0
+    assert f"livetree dlq {command}" in result.output
+    assert "Exit codes" in result.output
+    group = typer.main.get_command(app).commands["dlq"]  # type: ignore[attr-defined]
+    assert all(getattr(parameter, "help", None) for parameter in group.commands[command].params)
 
 
 def test_the_help_is_not_broken_into_short_lines() -> None:
