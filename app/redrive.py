@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from app.checkpoint import CheckpointFolder
-from app.errors import SourceError
+from app.checkpoint import CheckpointFolder, require_fit
+from app.errors import CheckpointMismatch, SourceError
 from app.letter import REDRIVEN, Letter, LetterFilter, Place
 from app.letterbox import BATCH, Letterbox, append_durably
 from app.sender import BY_KEY, Sender
@@ -146,7 +147,10 @@ def judge_of(settings: Settings) -> Training:
     folder = settings.checkpoint
     checkpoint = CheckpointFolder(folder.folder).load() if folder.enabled else None
     if checkpoint is not None:
-        return Training(settings, StreamingTree.from_bytes(checkpoint.model))
+        before = settings.shaping_before(checkpoint.shaping)
+        with suppress(CheckpointMismatch):  # a learner of these settings would start without it
+            require_fit(checkpoint, settings.tree_shaping(), checkpoint.topic, before)
+            return Training(settings, StreamingTree.from_bytes(checkpoint.model))
     schema = declared_schema(settings.schema_)
     return Training(settings, new_tree(settings, schema) if schema is not None else None)
 

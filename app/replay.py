@@ -6,7 +6,6 @@ aside. Nothing of the learner is touched: neither its group, nor its checkpoints
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from app.bound import Bound, resolve
-from app.checkpoint import Checkpoint, CheckpointFolder
+from app.checkpoint import Checkpoint, CheckpointFolder, require_fit
 from app.comparison import figures
 from app.errors import (
     CheckpointMismatch,
@@ -209,8 +208,12 @@ class Run:
 
     def _shaped_like(self, checkpoint: Checkpoint) -> bool:
         """Whether the same settings shape both trees; others cannot be compared."""
-        before = {**self.settings.shaping_before(checkpoint.shaping), **checkpoint.shaping}
-        return bool(json.loads(json.dumps(self.settings.tree_shaping())) == before)
+        before = self.settings.shaping_before(checkpoint.shaping)
+        try:
+            require_fit(checkpoint, self.settings.tree_shaping(), checkpoint.topic, before)
+        except CheckpointMismatch:
+            return False
+        return True
 
 
 class Replayed(NamedTuple):
