@@ -164,7 +164,7 @@ class Metrics:
         )
         self.values_ignored = self._counter(
             "values_ignored",
-            "Values taken as missing, by reason: infinite, or too_many (also: too long) to be taken up.",
+            "Values taken as missing, by reason: infinite, or too_many (or too long) to take up.",
             ["model", "reason"],
         )
         self.tree_nodes = self._gauge(
