@@ -31,7 +31,8 @@ def test_a_dead_letter_keeps_the_record_and_says_where_and_why(broker: Broker) -
     letters.close()
 
     first, second = broker.read(f"{topic}.dlq", 2)
-    assert (first.key(), first.value(), first.timestamp()[1]) == (b"k\xff", RAW, 1_700_000_000_123)
+    assert (first.key(), first.value()) == (b"k\xff", RAW)
+    assert first.timestamp()[1] > 1_700_000_000_123  # its own is in a header
     kept: list[Any] = list(first.headers() or [])
     assert kept[:2] == headers
     said: dict[str, bytes] = dict(kept[2:])

@@ -309,16 +309,19 @@ def test_notes_lie_beside_their_letters(kafka: Kafka, make_config: Callable[...,
     assert json.loads(note.value() or b"") == {"redriven_to": topic, "offsets": [0, 1]}
 
 
-def test_a_topic_with_the_brokers_time_keeps_old_letters_and_their_own_time(
-    kafka: Kafka, make_config: Callable[..., Path]
+@pytest.mark.parametrize("whose", ["CreateTime", "LogAppendTime"])
+def test_letters_of_old_and_of_future_records_are_kept_and_redriven_with_their_own_time(
+    kafka: Kafka, make_config: Callable[..., Path], whose: str
 ) -> None:
-    topic = kafka.topic(retention_ms="-1")
+    far = str(10**15)
+    topic = kafka.topic(retention_ms="-1", message_timestamp_after_max_ms=far)
     kafka.delete_topic(f"{topic}.dlq")
-    kafka.create_topic(f"{topic}.dlq", message_timestamp_type="LogAppendTime")
+    # Seven days, and nothing from the future: as brokers have it by default.
+    kafka.create_topic(f"{topic}.dlq", message_timestamp_type=whose, retention_ms="604800000")
     config = make_config(topic)
-    put_aside(config, record(topic, 1)._replace(timestamp_ms=1_500_000_000_123))
+    stamps = (1_500_000_000_123, 4_000_000_000_123)
+    put_aside(config, *(record(topic, n)._replace(timestamp_ms=t) for n, t in enumerate(stamps)))
 
     livetree("dlq", "redrive", "--yes", "--config", str(config))
 
-    (message,) = kafka.read(topic, 1)
-    assert message.timestamp()[1] == 1_500_000_000_123
+    assert [message.timestamp()[1] for message in kafka.read(topic, 2)] == list(stamps)

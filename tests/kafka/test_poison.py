@@ -182,8 +182,8 @@ def test_a_poisoned_record_is_put_aside_whole_and_with_the_right_reason(
     kept = [(key, held) for key, held in headers if not key.startswith("__livetree.")]
     assert (letter.value(), letter.key()) == (value, sent["key"])
     assert kept == sent["headers"]
-    assert letter.timestamp()[1] == sent["timestamp"]
     said = dict(headers)
+    assert said["__livetree.errors.record_timestamp"] == str(sent["timestamp"]).encode()
     rejected = poisoned.service.metrics.events_rejected.labels(reason)
     assert rejected._value.get() >= 1
     assert REJECTIONS[said["__livetree.errors.exception"].decode()] == reason
