@@ -18,8 +18,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from app.connection import Connection, refused
 from app.errors import OffsetOutOfRange, SourceError
+from app.header import headers_of
 from app.settings import KafkaSettings
-from app.source import Record, headers_of
+from app.source import Record
 
 BATCH = 1000
 ANSWER_SECONDS = 10.0  # of a broker that is there

@@ -14,12 +14,13 @@ from app.errors import AppError, Unexpected
 from app.evaluation import Prequential
 from app.file_source import FileSource
 from app.format import EventFormat
+from app.kafka_source import KafkaSource
 from app.log import get_logger
 from app.metrics import Metrics
 from app.serving import Serving
 from app.settings import Settings
 from app.settings_file import declared_schema
-from app.source import KafkaSource, Source, Start
+from app.source import Source, Start
 from app.training import Training, event_format, new_tree
 from learner import LearnerError, StreamingTree
 

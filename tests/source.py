@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.kafka_source import KafkaSource
 from app.settings import KafkaSettings
-from app.source import KafkaSource, Record, Start
+from app.source import Record, Start
 from tests.brokers import Broker
 
 

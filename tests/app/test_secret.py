@@ -22,10 +22,10 @@ import pytest
 from app import log, secret
 from app.connection import Connection, refused
 from app.errors import SettingsError
+from app.kafka_source import KafkaSource
 from app.registry import Registry
 from app.secret import MASK, hide, masked, names_secret
 from app.settings import KafkaSettings, RegistrySettings, Settings
-from app.source import KafkaSource
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_SECONDS = 300

@@ -9,8 +9,9 @@ from confluent_kafka import KafkaError
 
 from app.embedded import EmbeddedBroker
 from app.errors import OffsetOutOfRange, SettingsError, SourceChanged, SourceError
+from app.kafka_source import KafkaSource
 from app.settings import KafkaSettings
-from app.source import KafkaSource, Record, Start
+from app.source import Record, Start
 from tests.brokers import Broker
 from tests.source import opened, take
 

@@ -60,7 +60,7 @@ AT_THE_START = [
     ("app.warmup", "warm_up", "RuntimeError('no compiler')"),
     ("app.warmup", "warm_up", "SystemExit(0)"),
     ("app.wiring:Service", "_restored", "MemoryError('no memory')"),
-    ("app.source:KafkaSource", "open", "SystemExit(0)"),
+    ("app.kafka_source:KafkaSource", "open", "SystemExit(0)"),
 ]
 
 

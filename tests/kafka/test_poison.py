@@ -14,9 +14,10 @@ import pytest
 from confluent_kafka import Message
 
 from app.errors import REJECTIONS
+from app.header import UNREADABLE_HEADERS
 from app.settings import Settings
 from app.settings_file import declared_schema
-from app.source import UNREADABLE_HEADERS, Record
+from app.source import Record
 from app.training import Training, new_tree
 from app.wiring import Service
 from tests.app.conftest import FEATURES, events

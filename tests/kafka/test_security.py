@@ -26,8 +26,9 @@ from app import secret
 from app.connection import NOT_TRUSTED, REFUSED, WE_ARE_NOT_TRUSTED
 from app.deadletter import KafkaDeadLetters, Reason
 from app.errors import BadLabel, DeadLetterLost, SettingsError, SourceError, policy_of
+from app.kafka_source import KafkaSource
 from app.settings import KafkaSettings, Settings
-from app.source import KafkaSource, Record, Start
+from app.source import Record, Start
 from app.wiring import Service, build
 from tests.app.conftest import events
 from tests.certificates import Authority
