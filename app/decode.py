@@ -2,11 +2,13 @@
 
 The quick way is one compiled msgspec decoder of a Struct made from the schema (0.6 us a record).
 Where it refuses a record, the record is read again as a plain object, only to say what is wrong
-with it by name and value. A growing schema has no fixed Struct and always takes the plain way.
+with it by name and value. A growing schema has no fixed Struct and always takes the plain way, and
+so does one with a name that a Struct cannot have.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -28,13 +30,14 @@ from app.event import (
     weight_of,
 )
 from app.settings import EventSettings
-from learner import Encoder, Feature, Kind, Schema, Value
+from learner import HEAVIEST, Encoder, Feature, Kind, Schema, Value
 
 TYPES: dict[Kind, Any] = {
     Kind.NUMERIC: float | None,
     Kind.NOMINAL: JsonValue | None,
     Kind.SPARSE: list[JsonValue] | dict[str, Any] | None,
 }
+NEEDS_ESCAPE = re.compile(r'["\\\x00-\x1f]')  # msgspec finds fields by their bytes in the JSON
 
 
 class Rejected(NamedTuple):
@@ -65,6 +68,15 @@ class Decoder(Protocol):
         """Decode every value; never raises for what is in one."""
 
 
+def decoder_for(encoder: Encoder, event: EventSettings) -> Decoder:
+    """Return the quickest decoder for what the encoder knows."""
+    names = [feature.name for feature in encoder.schema.features]
+    names += [*event.reserved, *([event.features_field] if event.features_field else [])]
+    if encoder.growing or any(NEEDS_ESCAPE.search(name) for name in names):
+        return GrowingDecoder(encoder, event)
+    return StructDecoder(encoder.schema, event)
+
+
 class StructDecoder:
     """Events of a fixed schema."""
 
@@ -89,7 +101,7 @@ class StructDecoder:
                 if len(value) > limit:
                     raise too_large(value, limit)
                 event: Any = decode(value)
-                if weighted and not event.weight > 0:
+                if weighted and not 0 < event.weight <= HEAVIEST:
                     raise bad_weight(self._event, event.weight)
             except (ValueError, RecursionError, DecodeError) as exc:
                 out.rejected.append(_rejected(place, value, self._features, self._event, exc))
@@ -105,7 +117,7 @@ class StructDecoder:
 
 
 class GrowingDecoder:
-    """Events whose features may become more; new ones are told to the encoder."""
+    """Events read plainly; where the schema grows, new features are told to the encoder."""
 
     def __init__(self, encoder: Encoder, event: EventSettings) -> None:
         self._event = event
@@ -145,6 +157,8 @@ class GrowingDecoder:
 
     def _new(self, features: Mapping[str, Any]) -> list[Feature]:
         """Return the set-valued features of an unknown name: their tokens must be checked too."""
+        if not self._encoder.growing:
+            return []
         return [
             Feature(name, Kind.SPARSE)
             for name, value in features.items()

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.deadletter import Reason
-from app.decode import Decoded, Decoder, GrowingDecoder, StructDecoder
+from app.decode import Decoded, Decoder, decoder_for
 from app.errors import DecodeError
 from app.evaluation import Prequential
 from app.event import features_of, label_of, read_object, weight_of
@@ -149,12 +149,7 @@ class Training:
 
     def _begin(self, tree: StreamingTree) -> None:
         self.tree = tree
-        event, encoder = self.settings.event, tree.encoder
-        self._decoder = (
-            GrowingDecoder(encoder, event)
-            if self.settings.schema_.growing
-            else StructDecoder(encoder.schema, event)
-        )
+        self._decoder = decoder_for(tree.encoder, self.settings.event)
 
 
 def new_tree(settings: Settings, schema: Schema) -> StreamingTree:

@@ -73,7 +73,7 @@ _MOMENTARY = (
     HISTOGRAMS, FREE_HISTOGRAMS, PENDING_DUE,
 )  # fmt: skip
 _MOST_COUNTED = 1 << 62
-_LARGEST = np.finfo(np.float64).max
+_HEAVIEST = 1e60  # more than the squared weights of all events that can ever come
 
 Array = npt.NDArray[Any]
 Named = dict[str, Array]
@@ -207,7 +207,7 @@ def _check_nodes(named: Named, counts: Array, sizes: Sizes, rules: Rules) -> Non
     slot, ids = named["node.slot"], named["node.id"]
     _check_tests("node", kind, column, cut, sizes, (LEAF, *_kinds_of_tests(rules)))
     for name in ("routed", "n", "n_last", "wait", "squares", "mc_right", "nb_right"):
-        _within(f"node.{name}", named[f"node.{name}"], 0.0, _LARGEST)
+        _within(f"node.{name}", named[f"node.{name}"], 0.0, _HEAVIEST)
     _within("node.majority", named["node.majority"], 0, max(0, sizes.classes - 1))
     _within("node.id", ids, 0, int(counts[NEXT_ID]) - 1)
     _require(len(np.unique(ids)) == len(ids), "node.id", "one id twice", "distinct ids")
@@ -336,8 +336,8 @@ def _check_statistics(named: Named, counts: Array, sizes: Sizes) -> None:
     weights += ["histogram"] if parts.entries else []
     weights += ["sides", "candidate_classes", "value_weight"] if parts.candidates else []
     for name in weights:
-        _within(f"tree.{name}", named[f"tree.{name}"], 0.0, _LARGEST)
-    _within("tree.moments", named["tree.moments"][:, :, MISSING], 0.0, _LARGEST)
+        _within(f"tree.{name}", named[f"tree.{name}"], 0.0, _HEAVIEST)
+    _within("tree.moments", named["tree.moments"][:, :, MISSING], 0.0, _HEAVIEST)
     for name, low, high in (
         ("audited", 0, 1),
         ("gaps", 0, 1),
@@ -347,11 +347,11 @@ def _check_statistics(named: Named, counts: Array, sizes: Sizes) -> None:
         ("since", 0, _MOST_COUNTED),
         ("bytes", 0, _MOST_COUNTED),
         ("peak", 0, _MOST_COUNTED),
-        ("n_check", 0.0, _LARGEST),
-        ("binned_n", 0.0, _LARGEST),
-        ("audit_first", -1.0, _LARGEST),
-        ("reference_n", -1.0, _LARGEST),
-        ("quiet_since", -1.0, _LARGEST),
+        ("n_check", 0.0, _HEAVIEST),
+        ("binned_n", 0.0, _HEAVIEST),
+        ("audit_first", -1.0, _HEAVIEST),
+        ("reference_n", -1.0, _HEAVIEST),
+        ("quiet_since", -1.0, _HEAVIEST),
     ):
         _within(f"slot.{name}", named[f"slot.{name}"], low, high)
     for name in ("spread", "bias"):
@@ -390,7 +390,7 @@ def _check_entries(named: Named, sizes: Sizes, *, merged: bool) -> None:
     """Entries are numbers of known classes, and those that were sorted are in order."""
     value, weight, klass = (named[f"tree.entry_{name}"] for name in ("value", "weight", "class"))
     _each("tree.entry_value", value, ~np.isnan(value), "a number")
-    _each("tree.entry_weight", weight, (weight > 0.0) & np.isfinite(weight), "a weight above 0")
+    _each("tree.entry_weight", weight, (weight > 0.0) & (weight <= _HEAVIEST), "a weight above 0")
     _within("tree.entry_class", klass, 0, sizes.classes - 1)
     used, run = named["column.used"], named["column.run"]
     place = spans(np.zeros(len(used), np.int64), used)[1:]  # in its block
@@ -416,8 +416,7 @@ def _check_candidates(named: Named, sizes: Sizes, rules: Rules) -> None:
     kind, column, cut = (named[f"candidate.{name}"][followed] for name in ("kind", "column", "cut"))
     _check_tests("candidate", kind, column, cut, sizes, _kinds_of_tests(rules))
     for name in ("before", "after", "known", "first", "second"):
-        array = named[f"candidate.{name}"][followed]
-        _each(f"candidate.{name}", array, np.isfinite(array), "a finite number")
+        _within(f"candidate.{name}", named[f"candidate.{name}"][followed], -_HEAVIEST, _HEAVIEST)
 
 
 # One fault, told ---------------------------------------------------------------------------------
