@@ -130,7 +130,11 @@ Named = dict[str, npt.NDArray[Any]]
 
 
 def _some(named: Named, rng: random.Random, *, filled: bool = True) -> str:
-    names = sorted(name for name, array in named.items() if array.size or not filled)
+    names = sorted(
+        name
+        for name, array in named.items()
+        if not filled or (array.size and array.dtype.kind in "iuf")
+    )
     # Half of the time those that say where things are.
     structure = [n for n in names if n.startswith(("node.", "tree.counts", "column.", "slot."))]
     return rng.choice(structure if structure and rng.random() < 0.5 else names)
@@ -185,14 +189,12 @@ def _together(named: Named, rng: random.Random) -> str:
     """All arrays of one kind of record longer or shorter, and the count with them."""
     kind, place = rng.choice((("node", 0), ("slot", 1)))
     more = rng.choice((-1, 1))
-    for name in [n for n in named if n.startswith(f"{kind}.")]:
+    beside = ("tree.votes", "tree.seen") if kind == "node" else ()
+    for name in [n for n in named if n.startswith(f"{kind}.") or n in beside]:
         array = named[name]
         named[name] = array[:-1] if more < 0 else np.concatenate([array, array[-1:]])
-    for name in ("tree.votes", "tree.seen") if kind == "node" else ():
-        array = named[name]
-        named[name] = array[:-1] if more < 0 else np.concatenate([array, array[-1:]])
-    counts = named["tree.counts"].copy() if "tree.counts" in named else np.zeros(1, np.int64)
-    counts[min(place, len(counts) - 1)] += more
+    counts = named.get("tree.counts", np.zeros(1, np.int64)).copy()
+    counts.flat[place : place + 1] = counts.flat[place : place + 1] + more
     named["tree.counts"] = counts
     return f"{more:+d} {kind}"
 
