@@ -25,6 +25,7 @@ import uvicorn
 
 from app import errors
 from app.api import create_app
+from app.api.protocol import BoundedProtocol
 from app.log import get_logger
 from app.wiring import Service
 
@@ -138,6 +139,7 @@ def run(
     """
     config = uvicorn.Config(
         create_app(service),
+        http=BoundedProtocol,
         log_config=None,
         access_log=False,
         lifespan="off",
