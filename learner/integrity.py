@@ -97,7 +97,7 @@ def check_model(named: Named, encoder: Encoder, params: TreeParams, others: set[
         _check_columns(named, sizes)
         _check_entries(named, sizes, merged=rules.observer != SAMPLE)
     if sizes.parts.bins:
-        _check_bins(named["tree.bin_shape"], sizes)
+        _check_bins(named["tree.bins"], named["tree.bin_shape"], sizes)
     if sizes.parts.candidates:
         _check_candidates(named, sizes, rules)
     return sizes
@@ -400,7 +400,9 @@ def _check_entries(named: Named, sizes: Sizes, *, merged: bool) -> None:
     _each("tree.entry_value", value[1:], ~same_run | in_order, "values in ascending order")
 
 
-def _check_bins(shape: Array, sizes: Sizes) -> None:
+def _check_bins(bins: Array, shape: Array, sizes: Sizes) -> None:
+    """Shares are finite, and lead to bins that are there."""
+    _within("tree.bins", bins, -_HEAVIEST, _HEAVIEST)
     count = shape[..., BIN_COUNT]
     whole = (count >= 0) & (count <= MOST_BINS) & (count == np.floor(count))
     _each("tree.bin_shape", count, whole, f"a number of bins from 0 to {MOST_BINS}")

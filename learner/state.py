@@ -130,10 +130,13 @@ def first_sizes(encoder: Encoder, parts: Parts) -> Sizes:
     return sizes._replace(entries=FIRST_ENTRIES, longest=1024, histograms=histograms)
 
 
-def with_room(sizes: Sizes, tree: Tree) -> Sizes:
-    """Enough for a lost child, for the split that waits for room, and for longer blocks."""
+def with_room(sizes: Sizes, tree: Tree, leaves: int = 0) -> Sizes:
+    """Enough for a lost child, for the split that waits for room, and for longer blocks.
+
+    And for so many leaves that get statistics.
+    """
     counts = tree.counts
-    more = 1 + (int(counts[PENDING_BRANCHES]) if counts[PENDING] else 0)
+    more = 1 + leaves + (int(counts[PENDING_BRANCHES]) if counts[PENDING] else 0)
     sizes = sizes._replace(
         nodes=roomier(sizes.nodes, int(counts[NODES]) + more),
         slots=roomier(sizes.slots, int(counts[SLOTS]) + more),

@@ -27,7 +27,7 @@ from learner.kernels.tree import (
     Tree,
 )
 from learner.loop import learn_at_leaves
-from learner.memory import enforce_memory, model_bytes
+from learner.memory import enforce_memory, give_statistics, model_bytes
 from learner.model_bytes import pack_model, unpack_model
 from learner.params import TreeParams
 from learner.paths import learn_along_paths
@@ -115,10 +115,13 @@ class StreamingTree:
         if self.encoder.revision != self._fitted:
             self._fit()
 
-    def _fit(self) -> None:
-        """Arrays and working space for all that the encoder knows, and for what comes next."""
+    def _fit(self, leaves: int = 0) -> None:
+        """Arrays and working space for all that the encoder knows, and for what comes next.
+
+        ``leaves`` is how many are about to get statistics.
+        """
         sizes = sizes_for(self.encoder, self._sizes)
-        sizes = with_room(sizes, self._tree)
+        sizes = with_room(sizes, self._tree, leaves)
         had = self._sizes.numeric
         if sizes != self._sizes:
             self._tree = resized(self._tree, self._sizes, sizes)
@@ -177,9 +180,7 @@ class StreamingTree:
             if self._rules.max_memory_bytes > 0:
                 self._note_values(batch.nominal[start:row])
             if self._memory_check_is_due():
-                values = int(self._values_learned.sum())
-                self._fit()
-                enforce_memory(self._tree, self._handles[:2], self._layout, self._rules, values)
+                self._check_memory()
             if row < len(codes) or self._is_unfinished():
                 self._fit()
 
@@ -209,6 +210,15 @@ class StreamingTree:
         checked = int(self._tree.counts[MEMORY_CHECKS])
         due = self._rules.max_memory_bytes > 0 and events // every > checked
         return due and not self._tree.counts[PENDING]
+
+    def _check_memory(self) -> None:
+        self._fit()
+        values = int(self._values_learned.sum())
+        handles = self._handles[:2]
+        chosen = enforce_memory(self._tree, handles, self._layout, self._rules, values)
+        if chosen:
+            self._fit(len(chosen))
+            give_statistics(self._tree, self._handles[:2], self._rules, chosen)
 
     def _checked(
         self,

@@ -86,9 +86,10 @@ def bayes_scores(
     if tree.counts[TOKENS] > 0:
         _add_tokens(tree, classes, scratch, batch, row, node)
     if not _tell_apart(scores, classes):
+        nothing = -np.inf if total > 0.0 else 0.0
         for k in range(classes):
             votes = tree.votes[node, k]
-            scores[k] = log2(votes / total) if votes > 0.0 else -np.inf
+            scores[k] = log2(votes / total) if votes > 0.0 else nothing
 
 
 @inner

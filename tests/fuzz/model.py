@@ -32,6 +32,14 @@ MODELS: dict[str, tuple[str, Concept, dict[str, Any]]] = {
         "vfdt", MIXED,
         {"max_memory_bytes": 9000, "memory_check_every": 50, "leaf_predictor": "nba"},
     ),
+    "bounded memory of values": (
+        "vfdtc", MIXED,
+        {"max_memory_bytes": 40_000, "memory_check_every": 20, "max_distinct": 30, "intervals": 5},
+    ),
+    "revised splits over values": (
+        "efdt", MIXED,
+        {"numeric_observer": "ordered", "reevaluate_every": 20.0, "n_min": 5.0, "unseen": "grow"},
+    ),
     "grown values": ("vfdt", MIXED, {"unseen": "grow", "leaf_predictor": "nb"}),
     "values against the rest": ("efdt", MIXED, {"nominal_split": "binary", "reevaluate_every": 50}),
     "sets of values": ("vfdt", TWO_CLASSES, {"nominal_split": "subset", "remove_poor": True}),
