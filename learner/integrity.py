@@ -377,6 +377,10 @@ def _check_columns(named: Named, sizes: Sizes) -> None:
     _each("column.capacity", capacity, capacity <= np.maximum(FIRST_BLOCK, 4 * used),
           "a block that is a quarter full")  # fmt: skip
     _each("column.room", room, (room >= 1) & (used + room <= capacity), "free places of the block")
+    bare = named["column.laid"] == 0
+    for name, holds in (("low", np.isfinite), ("step", _is_length)):
+        array = named[f"column.{name}"]
+        _each(f"column.{name}", array, bare | holds(array), "finite edges of intervals")
     _within("tree.pruned", named["tree.pruned"], 0, 2)
     of_slot = (sizes.slots, sizes.numeric)
     least = ENTRY_BYTES * capacity.reshape(of_slot).sum(axis=1)
@@ -386,10 +390,14 @@ def _check_columns(named: Named, sizes: Sizes) -> None:
     _each("slot.bytes", size, (least <= size) & (size <= most), "the bytes of its blocks")
 
 
+def _is_length(array: Array) -> Array:
+    return (array >= 0.0) & np.isfinite(array)
+
+
 def _check_entries(named: Named, sizes: Sizes, *, merged: bool) -> None:
     """Entries are numbers of known classes, and those that were sorted are in order."""
     value, weight, klass = (named[f"tree.entry_{name}"] for name in ("value", "weight", "class"))
-    _each("tree.entry_value", value, ~np.isnan(value), "a number")
+    _each("tree.entry_value", value, np.isfinite(value), "a finite number")
     _each("tree.entry_weight", weight, (weight > 0.0) & (weight <= _HEAVIEST), "a weight above 0")
     _within("tree.entry_class", klass, 0, sizes.classes - 1)
     used, run = named["column.used"], named["column.run"]

@@ -167,6 +167,8 @@ class StreamingTree:
         self._keep_up()
         with np.errstate(over="ignore", invalid="ignore"):  # a sum too large only costs time
             no_gaps = bool(np.isfinite(batch.numeric.sum()))
+        if not no_gaps and np.isinf(batch.numeric).any():
+            raise LearnerError("X holds an infinite number; expected finite ones, NaN = missing")
         row = 0
         while row < len(codes) or self._is_unfinished():
             start = row
