@@ -26,7 +26,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Annotated, Any, BinaryIO, TypeVar
+
+import msgspec
 
 from app.errors import (
     CheckpointLocked,
@@ -94,12 +96,53 @@ class Checkpoint:
         if version != FORMAT_VERSION:
             raise CheckpointVersion(f"format version is {version}; expected {FORMAT_VERSION}")
         end = PREAMBLE.size + header_bytes
+        if end > len(body):
+            raise CheckpointUnreadable(
+                f"its header is {header_bytes} bytes long; expected at most {len(body)}"
+            )
         try:
-            header = json.loads(body[PREAMBLE.size : end])
-            header["offsets"] = {int(p): int(o) for p, o in header["offsets"].items()}
-            return cls(model=body[end:], **header)
-        except (ValueError, TypeError, KeyError, AttributeError) as exc:
-            raise CheckpointUnreadable(f"its header is not one of ours: {exc}") from exc
+            header = HEADER_DECODER.decode(body[PREAMBLE.size : end])
+        except (ValueError, RecursionError) as exc:
+            raise CheckpointUnreadable(f"its header cannot be read: {exc}") from exc
+        if _is_deep(header.shaping):
+            raise CheckpointUnreadable("its header is nested too deeply; expected settings")
+        return cls(model=body[end:], **msgspec.structs.asdict(header))
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class Header(msgspec.Struct, forbid_unknown_fields=True):
+    """What the JSON of a checkpoint holds; types are strict."""
+
+    offsets: dict[Count, Count]
+    topic: str
+    identity: str | None
+    events: Count
+    model_hash: str
+    created_at: str
+    shaping: dict[str, Any] = {}
+    evaluation: dict[str, Any] = {}
+    topic_id: str | None = None
+
+
+HEADER_DECODER = msgspec.json.Decoder(Header)
+MOST_LEVELS = 20
+
+
+def _is_deep(value: object) -> bool:
+    """Whether plain data has more levels than settings ever have."""
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        inside = [found for found in level if isinstance(found, list | dict)]
+        level = [
+            inner
+            for found in inside
+            for inner in (found.values() if isinstance(found, dict) else found)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def require_fit(

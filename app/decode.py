@@ -3,11 +3,13 @@
 The quick way is one compiled msgspec decoder of a Struct made from the schema (0.6 us a record);
 in Avro, one conversion to that Struct.
 Where it refuses a record, the record is read again as a plain object, only to say what is wrong
-with it by name and value. A growing schema has no fixed Struct and always takes the plain way.
+with it by name and value. A growing schema has no fixed Struct and always takes the plain way, and
+so does one with a name that a Struct cannot have.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -29,13 +31,14 @@ from app.event import (
 )
 from app.format import EventFormat, JsonFormat
 from app.settings import EventSettings
-from learner import LONGEST_TEXT, Encoder, Feature, Kind, Schema, Value
+from learner import HEAVIEST, LONGEST_TEXT, Encoder, Feature, Kind, Schema, Value
 
 TYPES: dict[Kind, Any] = {
     Kind.NUMERIC: float | None,
     Kind.NOMINAL: JsonValue | None,
     Kind.SPARSE: list[JsonValue] | dict[str, Any] | None,
 }
+NEEDS_ESCAPE = re.compile(r'["\\\x00-\x1f]')  # msgspec finds fields by their bytes in the JSON
 
 
 class Rejected(NamedTuple):
@@ -66,6 +69,17 @@ class Decoder(Protocol):
         """Decode every value; never raises for what is in one."""
 
 
+def decoder_for(
+    encoder: Encoder, event: EventSettings, max_features: int, form: EventFormat | None = None
+) -> Decoder:
+    """Return the quickest decoder for what the encoder knows."""
+    names = [feature.name for feature in encoder.schema.features]
+    names += [*event.reserved, *([event.features_field] if event.features_field else [])]
+    if encoder.growing or any(NEEDS_ESCAPE.search(name) for name in names):
+        return GrowingDecoder(encoder, event, max_features, form)
+    return StructDecoder(encoder.schema, event, form)
+
+
 class StructDecoder:
     """Events of a fixed schema."""
 
@@ -93,7 +107,7 @@ class StructDecoder:
                 if len(value) > limit:
                     raise too_large(value, limit)
                 event: Any = decode(value)
-                if weighted and not event.weight > 0:
+                if weighted and not 0 < event.weight <= HEAVIEST:
                     raise bad_weight(self._event, event.weight)
             except (ValueError, RecursionError, DecodeError) as exc:
                 out.rejected.append(self._rejected(place, value, exc))
@@ -112,7 +126,10 @@ class StructDecoder:
 
 
 class GrowingDecoder:
-    """Events whose features may become more, up to a bound; new ones are told to the encoder."""
+    """Events read plainly; where the schema grows, new features are told to the encoder.
+
+    There is a bound to their number.
+    """
 
     def __init__(
         self,
@@ -165,6 +182,8 @@ class GrowingDecoder:
 
     def _new(self, features: Mapping[str, Any]) -> dict[str, Any]:
         """Return what an event has beside the known features."""
+        if not self._encoder.growing:
+            return {}
         known = self._known
         return {
             name: value

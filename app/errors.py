@@ -137,7 +137,7 @@ class BadLabel(DecodeError):
 
 
 class BadWeight(DecodeError):
-    """The weight is missing, not a number or not above zero."""
+    """The weight is missing, not a number, not above zero or beyond all measure."""
 
 
 class BadFeature(DecodeError):

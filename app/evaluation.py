@@ -8,10 +8,13 @@ known (code -1) counts as wrong.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+
+from app.errors import CheckpointUnreadable
 
 Codes = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
@@ -76,15 +79,65 @@ class Prequential:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any], window: int | None = None) -> Prequential:
-        """Continue from ``to_dict``; another window than before keeps what still fits in it."""
-        twin = cls(window or int(state["window"]))
-        twin.events = int(state["events"])
-        twin._correct = int(state["correct"])
-        twin._actual = np.array(state["actual"], np.int64)
-        twin._predicted = np.array(state["predicted"], np.int64)
-        twin._last_actual = np.array(state["last_actual"], np.int32)[-twin.window :]
-        twin._last_predicted = np.array(state["last_predicted"], np.int32)[-twin.window :]
+        """Continue from ``to_dict``; another window than before keeps what still fits in it.
+
+        Raises CheckpointUnreadable for what ``to_dict`` cannot have written.
+        """
+        try:
+            found = msgspec.convert(state, _State)
+            _require_consistent(found)
+        except (ValueError, RecursionError) as exc:
+            raise CheckpointUnreadable(f"its evaluation cannot be read: {exc}") from exc
+        twin = cls(window or found.window)
+        twin.events = found.events
+        twin._correct = found.correct
+        twin._actual = np.array(found.actual, np.int64)
+        twin._predicted = np.array(found.predicted, np.int64)
+        twin._last_actual = np.array(found.last_actual, np.int32)[-twin.window :]
+        twin._last_predicted = np.array(found.last_predicted, np.int32)[-twin.window :]
         return twin
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Code = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]  # -1: no class was known
+
+
+class _State(msgspec.Struct, forbid_unknown_fields=True):
+    window: Annotated[int, msgspec.Meta(ge=1, le=2**62)]
+    events: Count
+    correct: Count
+    actual: list[Count]
+    predicted: list[Count]
+    last_actual: list[Code]
+    last_predicted: list[Code]
+
+
+def _require_consistent(state: _State) -> None:
+    """Raise ValueError unless the numbers can be of the same events."""
+    if sum(state.actual) != state.events or sum(state.predicted) > state.events:
+        raise ValueError(
+            f"{sum(state.actual)} events by class and {sum(state.predicted)} predictions; "
+            f"expected those of {state.events} events"
+        )
+    if state.correct > state.events:
+        raise ValueError(f"correct is {state.correct}; expected at most {state.events}")
+    last = len(state.last_actual)
+    most = min(state.window, state.events)
+    if last != len(state.last_predicted) or last > most:
+        raise ValueError(
+            f"the window holds {last} events and {len(state.last_predicted)} predictions; "
+            f"expected as many of both, at most {most}"
+        )
+    for name, codes, counts in (
+        ("last_actual", state.last_actual, state.actual),
+        ("last_predicted", state.last_predicted, state.predicted),
+    ):
+        if max(codes, default=-1) >= len(counts):
+            raise ValueError(
+                f"{name} holds the class {max(codes)}; expected less than {len(counts)}"
+            )
+    if min(state.last_actual, default=0) < 0:
+        raise ValueError("last_actual holds the class -1; expected one that is known")
 
 
 def _added(counts: Counts, codes: Codes) -> Counts:

@@ -21,7 +21,7 @@ from app.errors import (
     RecordTooLarge,
 )
 from app.settings import EventSettings
-from learner import Feature, Kind, Value
+from learner import HEAVIEST, Feature, Kind, Value
 
 JsonValue = str | int | float | bool
 ONE_VALUE = "a text, a number or a truth value"
@@ -61,11 +61,20 @@ def read_object(value: bytes, max_bytes: int) -> dict[str, Any]:
 
 
 def _with_infinities(value: bytes, exc: msgspec.ValidationError) -> Any:
-    """Read a record with a number beyond a float's range, so that the culprit can be named."""
+    """Read a record with a number beyond a float's range, so that the culprit can be named.
+
+    Otherwise as strict as the quick way: no NaN, and no text that UTF-8 cannot hold.
+    """
     try:
-        return json.loads(value, parse_int=float)
+        found = json.loads(value, parse_int=float, parse_constant=_refuse_constant)
+        json.dumps(found, ensure_ascii=False).encode()
+        return found
     except (ValueError, RecursionError):
         raise NotJson(f"record is {short(value)}; expected a JSON object ({exc})") from exc
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
 
 
 def label_of(event: Mapping[str, Any], fields: EventSettings) -> Value:
@@ -90,7 +99,7 @@ def weight_of(event: Mapping[str, Any], fields: EventSettings) -> float:
         )
     weight = event[fields.weight_field]
     number = isinstance(weight, int | float) and not isinstance(weight, bool)
-    if not number or not 0 < weight <= LARGEST:
+    if not number or not 0 < weight <= HEAVIEST:
         raise bad_weight(fields, weight)
     return float(weight)
 
@@ -140,9 +149,9 @@ def _fits(kind: Kind, value: object) -> bool:
         return -LARGEST <= value <= LARGEST  # JSON's integers may be larger than any float
     if kind == Kind.NOMINAL:
         return _is_value(value)
-    return isinstance(value, dict) or (
-        isinstance(value, list) and all(_is_value(token) for token in value)
-    )
+    if isinstance(value, dict):
+        return math.inf not in value.values() and -math.inf not in value.values()
+    return isinstance(value, list) and all(_is_value(token) for token in value)
 
 
 def _is_value(value: object) -> TypeGuard[Value]:
@@ -156,9 +165,10 @@ def too_large(value: bytes, limit: int) -> RecordTooLarge:
 
 
 def bad_weight(fields: EventSettings, weight: object) -> BadWeight:
-    """Return the error of a weight that is no number above zero."""
+    """Return the error of a weight that is no number above zero, or beyond all measure."""
     name = fields.weight_field
-    return BadWeight(f"weight '{name}' is {short(weight)}; expected a number above 0", name)
+    expected = f"a number above 0 and at most {HEAVIEST:g}"
+    return BadWeight(f"weight '{name}' is {short(weight)}; expected {expected}", name)
 
 
 def short(value: object) -> str:

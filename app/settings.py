@@ -420,7 +420,7 @@ class Settings(BaseSettings):
     def shaping_before(self, shaping: Mapping[str, Any]) -> dict[str, Any]:
         """Return what held where a checkpoint says nothing: the defaults of its variant."""
         variant = shaping.get("variant", Settings().variant)
-        known = variant if variant in learner.VARIANTS else self.variant
+        known = variant if str(variant) in learner.VARIANTS else self.variant
         return Settings(variant=known).tree_shaping()
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.deadletter import Reason
-from app.decode import Decoded, Decoder, GrowingDecoder, Rejected, StructDecoder
+from app.decode import Decoded, Decoder, Rejected, decoder_for
 from app.envelope import NO_STAMP, Opened, open_all
 from app.errors import DecodeError
 from app.evaluation import Prequential
@@ -207,12 +207,8 @@ class Training:
 
     def _begin(self, tree: StreamingTree) -> None:
         self.tree = tree
-        event, encoder = self.settings.event, tree.encoder
-        self._decoder = (
-            GrowingDecoder(encoder, event, self.settings.schema_.max_features, self._form)
-            if self.settings.schema_.growing
-            else StructDecoder(encoder.schema, event, self._form)
-        )
+        most = self.settings.schema_.max_features
+        self._decoder = decoder_for(tree.encoder, self.settings.event, most, self._form)
 
 
 def event_format(event: EventSettings) -> EventFormat:

@@ -10,7 +10,7 @@ from pathlib import Path
 from app.checkpoint import Checkpoint, CheckpointFolder, require_fit
 from app.consumer import Consumer
 from app.deadletter import DeadLetters, FileDeadLetters, KafkaDeadLetters, NoDeadLetters
-from app.errors import AppError, Unexpected
+from app.errors import AppError, CheckpointMismatch, Unexpected
 from app.evaluation import Prequential
 from app.file_source import FileSource
 from app.format import EventFormat
@@ -76,9 +76,15 @@ class Service:
         settings = self.settings
         before = settings.shaping_before(checkpoint.shaping)
         require_fit(checkpoint, self.consumer.shaping, self.consumer.source.topic, before)
+        tree = StreamingTree.from_bytes(checkpoint.model)
+        if tree.variant != settings.variant:
+            raise CheckpointMismatch(
+                f"the model in the checkpoint is of variant '{tree.variant}'; "
+                f"expected '{settings.variant}', as the checkpoint itself says"
+            )
         training = Training(
             settings,
-            StreamingTree.from_bytes(checkpoint.model),
+            tree,
             Prequential.from_dict(checkpoint.evaluation, settings.evaluation.window),
             self._form,
         )

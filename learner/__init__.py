@@ -5,7 +5,7 @@ The public face; everything else is a detail.
 
 from __future__ import annotations
 
-from learner.batch import Batch, Codes, dense_batch
+from learner.batch import HEAVIEST, Batch, Codes, dense_batch
 from learner.encoder import LONGEST_TEXT, Encoder
 from learner.errors import (
     BadValue,
@@ -25,6 +25,7 @@ from learner.streaming_tree import SplitRecord, StreamingTree
 from learner.variants import VARIANTS, Variant
 
 __all__ = [
+    "HEAVIEST",
     "LONGEST_TEXT",
     "VARIANTS",
     "BadValue",

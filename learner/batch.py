@@ -15,6 +15,8 @@ Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
 Places = npt.NDArray[np.int64]
 
+HEAVIEST = 1e15  # weight of an event: no number of them adds up to infinity
+
 
 class Batch(NamedTuple):
     """Events as columns by kind; within a kind in schema order."""

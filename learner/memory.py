@@ -7,6 +7,7 @@ the blocks they lie in.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,10 @@ def model_bytes(tree: Tree, layout: Layout, values: int) -> int:
 
 def enforce_memory(
     tree: Tree, handles: tuple[Any, Any], layout: Layout, rules: Rules, values: int
-) -> None:
-    """Keep statistics at the leaves of most promise, as many as fit; take them from the rest.
+) -> list[int]:
+    """Take statistics from all but the leaves of most promise, as many as fit.
+
+    Returns the leaves that shall get some: ``give_statistics``, once there is room for them.
 
     Promise is the weight that the majority gets wrong, n (1 - max_k p_k); ties go to the older
     leaf. A leaf that gets its statistics back starts with n = 0, and what it saw becomes part of
@@ -97,7 +100,13 @@ def enforce_memory(
         if nodes["slot"][leaf] != NOWHERE:
             give_back_slot(*handles, leaf)
             tree.counts[DEACTIVATED] += 1
-    for leaf in ranked[:fitting].tolist():
-        if nodes["slot"][leaf] == NOWHERE:
-            reactivate(*handles, rules, leaf)
-            tree.counts[REACTIVATED] += 1
+    return [leaf for leaf in ranked[:fitting].tolist() if nodes["slot"][leaf] == NOWHERE]
+
+
+def give_statistics(
+    tree: Tree, handles: tuple[Any, Any], rules: Rules, leaves: Sequence[int]
+) -> None:
+    """Leaves without statistics get some; the arrays have room for all of them."""
+    for leaf in leaves:
+        reactivate(*handles, rules, leaf)
+        tree.counts[REACTIVATED] += 1

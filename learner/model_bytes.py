@@ -1,33 +1,29 @@
-"""A model as canonical bytes: plain arrays, nothing that runs when it is read.
-
-    b"LIVETREE"  format u32  count u32
-    then for every array, in the order of the names:
-    length u16  name   length u8  dtype   dimensions u8  sizes u64 ...   raw little-endian bytes
-    and the SHA-256 of all before it
+"""A model as canonical bytes: plain arrays by name, see learner/archive.py.
 
 Only what the model means is written: not the room of its arrays, not the order of slots, not what
 is left in memory that nobody owns. So equal models give equal bytes, however they came about.
-Kernels trust what they read; bytes that were damaged are refused before they become a model.
+What is read becomes a model only after learner/integrity.py has looked at all of it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from learner.archive import pack, unpack
 from learner.encoder import Encoder
-from learner.errors import LearnerError, SnapshotError, SnapshotVersion
+from learner.errors import LearnerError, SnapshotError
+from learner.integrity import PLACES, check_model, stored_array
 from learner.kernels.tree import (
     CANDIDATE,
     CLASSES,
     COLUMN,
     ENTRIES,
+    FIRST_BLOCK,
     FREE_HISTOGRAMS,
     FREE_SLOTS,
     HIGH,
@@ -48,22 +44,18 @@ from learner.params import TreeParams
 from learner.schema import Feature, Kind, Schema, Value
 from learner.state import (
     FIRST_SIZES,
-    Parts,
     Sizes,
     copy_into,
     copy_values,
     keeping_nodes,
     new_tree,
-    parts_of,
+    spans,
     value_starts,
 )
-
-MAGIC = b"LIVETREE"
-FORMAT = 2
-DIGEST = 32
+from learner.variants import VARIANTS
 
 _RECORDS = {"node": NODE, "slot": SLOT, "column": COLUMN, "candidate": CANDIDATE}
-_PLACES = ("start", "histogram")  # of a column: where its block and its intervals happen to lie
+_OF_INTERVALS = ("low", "step")  # of a column: left over from another one where none are laid
 
 Array = npt.NDArray[Any]
 
@@ -75,7 +67,7 @@ class Model(NamedTuple):
     sizes: Sizes
     encoder: Encoder
     variant: str
-    params: dict[str, Any]
+    params: TreeParams
 
 
 def pack_model(
@@ -139,23 +131,19 @@ def _owned_entries(tree: Tree) -> dict[str, Array]:
     named = {
         key: array
         for key, array in _fields("column", columns).items()
-        if key.partition(".")[2] not in _PLACES
+        if key.partition(".")[2] not in PLACES
     }
     laid = columns["histogram"] != NOWHERE
+    for field in _OF_INTERVALS:
+        named[f"column.{field}"] = np.where(laid, columns[field], 0.0)
     named["column.laid"] = laid.astype(np.int8)
-    used = _spans(columns["start"], columns["used"])
+    used = spans(columns["start"], columns["used"])
     for name in ("entry_value", "entry_weight", "entry_class"):
         named[f"tree.{name}"] = getattr(tree, name)[used]
     classes = int(tree.counts[CLASSES])
     named["tree.histogram"] = tree.histogram[columns["histogram"][laid]][:, :, :classes]
     named["tree.pruned"] = tree.pruned[columns["histogram"][laid]]
     return named
-
-
-def _spans(starts: Array, lengths: Array) -> Array:
-    """All places from each start on, as many as its length."""
-    parts = [np.arange(s, s + n) for s, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
-    return np.concatenate([*parts, np.zeros(0, np.int64)]).astype(np.int64)
 
 
 def _owned_candidates(tree: Tree, sizes: Sizes, encoder: Encoder) -> dict[str, Array]:
@@ -192,38 +180,50 @@ def _owned_totals(tree: Tree) -> dict[str, Array]:
 def unpack_model(data: bytes) -> Model:
     """The model in these bytes; raises SnapshotError when they are not one."""
     try:
-        named = unpack(data)
-        encoder = _encoder_from(named)
-        variant, *tagged = _texts_from("model", named)
-        params = dict(_untagged_param(text) for text in tagged)
-        parts = parts_of(TreeParams.from_mapping(params).rules(has_numeric=True))
-        tree, sizes = _tree_from(named, encoder, parts)
-    except (KeyError, ValueError, IndexError, struct.error, LearnerError) as error:
-        if isinstance(error, SnapshotError):
-            raise
+        with np.errstate(all="ignore"):
+            named = unpack(data)
+            encoder = _encoder_from(named)
+            variant, params = _variant_from(named)
+            stored = check_model(named, encoder, params, _names_beside(encoder))
+            return Model(*_tree_from(named, stored), encoder, variant, params)
+    except SnapshotError:
+        raise
+    except (ValueError, OverflowError, MemoryError, LearnerError) as error:
         raise SnapshotError(
             f"model bytes are damaged: {error}; expected a livetree model"
         ) from error
-    return Model(tree, sizes, encoder, variant, params)
 
 
-def _tree_from(named: dict[str, Array], encoder: Encoder, parts: Parts) -> tuple[Tree, Sizes]:
-    counts, values = named["tree.counts"], encoder.value_counts()
+def _names_beside(encoder: Encoder) -> set[str]:
+    """Names of the arrays that are not the tree's."""
+    nominal = [f"values.{position:06d}" for position in encoder.positions(Kind.NOMINAL)]
+    texts = ["model", "features", "classes", "tokens", *nominal]
+    named = {f"{name}.{part}" for name in texts for part in ("lengths", "text")}
+    return named | {"encoder", "tokens.feature"}
+
+
+def _variant_from(named: dict[str, Array]) -> tuple[str, TreeParams]:
+    variant, *tagged = _texts_from("model", named) or [""]
+    if variant not in VARIANTS:
+        known = ", ".join(VARIANTS)
+        raise SnapshotError(f"variant of the model is {variant!r:.80}; expected one of {known}")
+    given = dict(_untagged_param(text) for text in tagged)
+    if len(given) != len(tagged):
+        raise SnapshotError("a parameter of the model is listed twice; expected each once")
+    return variant, VARIANTS[variant].params_from(given)
+
+
+def _tree_from(named: dict[str, Array], stored: Sizes) -> tuple[Tree, Sizes]:
+    """The tree with as much room as it needs now; the shell makes more when events come."""
+    values, parts = stored.values, stored.parts
     capacity = named.get("column.capacity", np.zeros(0, np.int32))
-    laid = int(named.get("column.laid", capacity).sum())
-    sizes = FIRST_SIZES._replace(
-        nodes=max(1, int(counts[NODES])),
-        slots=max(1, int(counts[SLOTS])),
-        table=max(1, int(counts[TABLE])),
-        classes=max(1, int(counts[CLASSES])),
-        numeric=named["tree.moments"].shape[3],
+    sizes = stored._replace(
+        slots=max(1, stored.slots),
+        table=max(1, stored.table),
+        classes=max(FIRST_SIZES.classes, stored.classes),
         values=tuple(max(1, count) for count in values),
-        tokens=int(counts[TOKENS]),
-        features=encoder.feature_count,
         entries=max(1, int(capacity.sum())) if parts.entries else 0,
-        longest=max(16, int(capacity.max(initial=0))) if parts.entries else 0,
-        histograms=max(1, laid) if parts.intervals else 0,
-        parts=parts,
+        longest=max(FIRST_BLOCK, int(capacity.max(initial=0))) if parts.entries else 0,
     )
     tree = new_tree(sizes)
     tree.moments[:, :, LOW], tree.moments[:, :, HIGH] = np.inf, -np.inf  # of classes to come
@@ -251,11 +251,11 @@ def _lay_blocks(tree: Tree, named: dict[str, Array]) -> None:
     slots = int(tree.counts[SLOTS])
     columns = tree.column[:slots]
     for field in COLUMN.names or ():
-        if field not in _PLACES:
+        if field not in PLACES:
             columns[field] = named[f"column.{field}"].reshape(columns.shape)
     columns["start"] = starts[:-1].reshape(columns.shape)
     columns["histogram"] = np.where(laid, np.cumsum(laid) - 1, NOWHERE).reshape(columns.shape)
-    used = _spans(starts[:-1], named["column.used"])
+    used = spans(starts[:-1], named["column.used"])
     for name in ("entry_value", "entry_weight", "entry_class"):
         getattr(tree, name)[used] = named[f"tree.{name}"]
     tree.counts[ENTRIES] = starts[-1]
@@ -286,10 +286,12 @@ def _encoder_arrays(encoder: Encoder) -> dict[str, Array]:
 
 
 def _encoder_from(named: dict[str, Array]) -> Encoder:
-    growing, max_values, max_classes, rejected, overflowed = named["encoder"].tolist()
+    growing, max_values, max_classes, rejected, overflowed = _whole("encoder", named, 5)
     features = []
     for position, text in enumerate(_texts_from("features", named)):
-        kind, name = text.split(":", 1)
+        kind, colon, name = text.partition(":")
+        if not colon or kind not in tuple(Kind):
+            raise SnapshotError(f"feature {position} of the model is {text!r:.80}; expected a kind")
         values: tuple[Value, ...] = ()
         if kind == Kind.NOMINAL:
             values = tuple(map(_untagged, _texts_from(f"values.{position:06d}", named)))
@@ -301,11 +303,32 @@ def _encoder_from(named: dict[str, Array]) -> Encoder:
         max_values=max_values,
         max_classes=max_classes,
     )
-    tokens = map(_untagged, _texts_from("tokens", named))
-    for position, token in zip(named["tokens.feature"].tolist(), tokens, strict=True):
+    tokens = [_untagged(text) for text in _texts_from("tokens", named)]
+    positions = _whole("tokens.feature", named, len(tokens))
+    for position, token in zip(positions, tokens, strict=True):
+        if position >= len(features) or features[position].kind != Kind.SPARSE:
+            raise SnapshotError(
+                f"token {token!r:.80} of the model belongs to feature {position}; "
+                "expected one that is sparse_binary"
+            )
         encoder.restore_token(position, token)
+    listed = len(tokens) + sum(len(feature.values) for feature in features)
+    known = sum(len(feature.values) for feature in encoder.schema.features)
+    if known != listed:
+        raise SnapshotError(
+            f"the model lists {listed} values and tokens of which {known} are distinct and at most "
+            f"{max_values} a feature; expected all of them"
+        )
     encoder.rejected_values, encoder.overflowed_values = rejected, overflowed
     return encoder
+
+
+def _whole(name: str, named: dict[str, Array], length: int) -> list[int]:
+    """An array of so many whole numbers, none below 0."""
+    numbers: list[int] = stored_array(named, name, (length,), np.dtype(np.int64)).tolist()
+    if min(numbers, default=0) < 0:
+        raise SnapshotError(f"model array '{name}' holds {min(numbers)}; expected no less than 0")
+    return numbers
 
 
 def _tagged(value: Value) -> str:
@@ -314,16 +337,20 @@ def _tagged(value: Value) -> str:
         return f"b{int(value)}"
     if isinstance(value, int):
         return f"i{value}"
-    return f"f{value!r}" if isinstance(value, float) else f"s{value}"
+    return f"f{float(value)!r}" if isinstance(value, float) else f"s{value}"
 
 
 def _untagged(text: str) -> Value:
+    """The value that was tagged so; raises SnapshotError when none was."""
     tag, rest = text[:1], text[1:]
+    value: Value = rest
     if tag == "b":
-        return rest == "1"
-    if tag == "i":
-        return int(rest)
-    return float(rest) if tag == "f" else rest
+        value = rest == "1"
+    elif tag in ("i", "f"):
+        value = int(rest) if tag == "i" else float(rest)
+    if value != value or _tagged(value) != text:
+        raise SnapshotError(f"a value of the model is {text!r:.80}; expected a type and a value")
+    return value
 
 
 def _tagged_params(params: TreeParams) -> list[str]:
@@ -331,7 +358,7 @@ def _tagged_params(params: TreeParams) -> list[str]:
 
 
 def _untagged_param(text: str) -> tuple[str, Value]:
-    name, value = text.split("=", 1)
+    name, _, value = text.partition("=")
     return name, _untagged(value)
 
 
@@ -344,58 +371,15 @@ def _texts(name: str, texts: Sequence[str]) -> dict[str, Array]:
 
 
 def _texts_from(name: str, named: dict[str, Array]) -> list[str]:
-    raw, texts, at = named[f"{name}.text"].tobytes(), [], 0
-    for length in named[f"{name}.lengths"].tolist():
+    raw = stored_array(named, f"{name}.text", (None,), np.dtype(np.uint8)).tobytes()
+    lengths = stored_array(named, f"{name}.lengths", (None,), np.dtype(np.int64)).tolist()
+    if min(lengths, default=0) < 0 or sum(lengths) != len(raw):
+        raise SnapshotError(
+            f"model array '{name}.lengths' adds up to {sum(lengths)}, the shortest is "
+            f"{min(lengths, default=0)}; expected lengths of {len(raw)} bytes of text"
+        )
+    texts, at = [], 0
+    for length in lengths:
         texts.append(raw[at : at + length].decode("utf-8", "surrogatepass"))
         at += length
     return texts
-
-
-def pack(named: dict[str, Array]) -> bytes:
-    """Arrays by name as bytes."""
-    parts = [MAGIC, struct.pack("<II", FORMAT, len(named))]
-    for name in sorted(named):
-        array = np.ascontiguousarray(named[name])
-        dtype = array.dtype.newbyteorder("<").str.encode()
-        parts.append(struct.pack("<H", len(name.encode())) + name.encode())
-        parts.append(struct.pack("<B", len(dtype)) + dtype + struct.pack("<B", array.ndim))
-        parts.append(struct.pack(f"<{array.ndim}Q", *array.shape))
-        parts.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
-    body = b"".join(parts)
-    return body + hashlib.sha256(body).digest()
-
-
-def unpack(data: bytes) -> dict[str, Array]:
-    """The arrays that ``pack`` wrote."""
-    if data[: len(MAGIC)] != MAGIC:
-        raise SnapshotError(f"model bytes begin with {data[:8]!r}; expected {MAGIC!r}")
-    at = len(MAGIC)
-    version, count = struct.unpack_from("<II", data, at)
-    at += 8
-    if version != FORMAT:
-        raise SnapshotVersion(f"model format is {version}; this program reads format {FORMAT}")
-    body, digest = data[:-DIGEST], data[-DIGEST:]
-    if hashlib.sha256(body).digest() != digest:
-        raise SnapshotError("model bytes are damaged: their checksum does not hold")
-    named: dict[str, Array] = {}
-    for _ in range(count):
-        (length,) = struct.unpack_from("<H", data, at)
-        name = data[at + 2 : at + 2 + length].decode()
-        at += 2 + length
-        (length,) = struct.unpack_from("<B", data, at)
-        dtype = np.dtype(data[at + 1 : at + 1 + length].decode())
-        at += 1 + length
-        if dtype.kind not in "iuf":
-            raise SnapshotError(f"model array '{name}' is of type {dtype}; expected numbers")
-        (dimensions,) = struct.unpack_from("<B", data, at)
-        shape = struct.unpack_from(f"<{dimensions}Q", data, at + 1)
-        at += 1 + 8 * dimensions
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        if at + size > len(data):
-            raise SnapshotError(
-                f"model bytes end inside array '{name}'; expected {at + size} bytes, "
-                f"found {len(data)}"
-            )
-        named[name] = np.frombuffer(data, dtype, size // dtype.itemsize, at).reshape(shape)
-        at += size
-    return named

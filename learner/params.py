@@ -326,7 +326,7 @@ def _checked(name: str, default: Any, value: Any) -> tuple[str, Any]:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     expected = f"a {'whole ' if whole else ''}number from {low:g} to {high:g}"
     expected += "" if closed else f", not {low:g} itself"
-    if not number or (whole and value != int(value)):
+    if not number or (whole and isinstance(value, float) and not value.is_integer()):
         return f"parameter '{name}' is {value!r}; expected {expected}", None
     if (
         not (low <= value <= high)

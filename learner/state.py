@@ -134,14 +134,15 @@ def cheap_slots(sizes: Sizes) -> int:
     return FIRST_BYTES // max(1, 8 * sizes.classes * numbers)
 
 
-def with_room(sizes: Sizes, tree: Tree) -> Sizes:
+def with_room(sizes: Sizes, tree: Tree, leaves: int = 0) -> Sizes:
     """Enough for a lost child, for the split that waits for room, and for longer blocks.
 
-    Where slots become wider, those in reserve are given up unless they are cheap: values times
-    classes times a reserve for small slots would be many times what the tree holds.
+    And for so many leaves that get statistics. Where slots become wider, those in reserve are
+    given up unless they are cheap: values times classes times a reserve for small slots would be
+    many times what the tree holds.
     """
     counts = tree.counts
-    more = 1 + (int(counts[PENDING_BRANCHES]) if counts[PENDING] else 0)
+    more = 1 + leaves + (int(counts[PENDING_BRANCHES]) if counts[PENDING] else 0)
     used = int(counts[SLOTS]) + more
     slots = roomier(sizes.slots, used)
     if _slots_differ(sizes, tree):
@@ -175,6 +176,7 @@ def _slots_differ(sizes: Sizes, tree: Tree) -> bool:
 
 def roomier(room: int, needed: int) -> int:
     """The room, doubled until what is needed fits."""
+    room = max(1, room)
     while room < needed:
         room *= 2
     return room
@@ -182,8 +184,9 @@ def roomier(room: int, needed: int) -> int:
 
 def layout_for(encoder: Encoder, sizes: Sizes) -> Layout:
     """Where the encoder's attributes stand."""
+    positions = [position for position, _ in encoder.tokens][: sizes.tokens]
     tokens = np.zeros(sizes.tokens, np.int32)
-    tokens[: encoder.token_count] = [position for position, _ in encoder.tokens]
+    tokens[: len(positions)] = positions
     return Layout(
         np.array(encoder.positions(Kind.NUMERIC), np.int32),
         np.array(encoder.positions(Kind.NOMINAL), np.int32),
@@ -198,50 +201,76 @@ def value_starts(sizes: Sizes) -> npt.NDArray[np.int32]:
     return np.concatenate([[0], np.cumsum(sizes.values)]).astype(np.int32)
 
 
-def _records(shape: int | tuple[int, int], dtype: np.dtype[np.void]) -> Array:
-    """Records whose fields kernels read by name; numpy alone needs its slower class for that."""
-    plain = np.zeros(shape, dtype)
-    return plain.view(np.recarray) if JIT_DISABLED else plain
+def array_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
+    """The shape of every array of a tree with this room."""
+    n, s, c, parts = sizes.nodes, sizes.slots, sizes.classes, sizes.parts
+    numeric, places, tokens = sizes.numeric, sum(sizes.values), sizes.tokens
+    kept, binned, followed = s * parts.entries, s * parts.bins, s * bool(parts.candidates)
+    histograms, followed_each = sizes.histograms, (followed, parts.candidates)
+    return {
+        "node": (n,),
+        "votes": (n, c),
+        "seen": (n, c),
+        "slot": (s,),
+        "moments": (s, c, MISSING + 1, numeric),
+        "values": (s, c, places),
+        "tokens": (s, c, tokens),
+        "barred": (s, sizes.features),
+        "barred_tokens": (s, tokens),
+        "counts": (COUNTS,),
+        "weight": (1,),
+        "free": (s,),
+        "tables": (sizes.table,),
+        "log": (LOG_LINES, LOG_FIELDS),
+        "column": (kept, numeric),
+        "entry_value": (sizes.entries,),
+        "entry_weight": (sizes.entries,),
+        "entry_class": (sizes.entries,),
+        "free_blocks": (BLOCK_SIZES,),
+        "histogram": (histograms, parts.intervals, c),
+        "pruned": (histograms, parts.intervals),
+        "free_histograms": (histograms,),
+        "bins": (binned, numeric, c, MOST_BINS),
+        "bin_shape": (binned, numeric, BIN_COUNT + 1),
+        "candidate": followed_each,
+        "sides": (*followed_each, 2, c),
+        "candidate_classes": (*followed_each, c),
+        "value_weight": (followed, places),
+        "potential_numeric": (followed, numeric),
+        "potential_nominal": (followed, len(sizes.values)),
+        "potential_tokens": (followed, tokens),
+    }
+
+
+def array_dtype(name: str) -> np.dtype[Any]:
+    """What an array of a tree is made of: doubles, unless said otherwise."""
+    dtype: np.dtype[Any] = np.dtype(_DTYPES.get(name, np.float64))
+    return dtype
+
+
+_DTYPES: dict[str, Any] = {
+    **{"node": NODE, "slot": SLOT, "column": COLUMN, "candidate": CANDIDATE},
+    **dict.fromkeys(("barred", "barred_tokens", "pruned"), np.int8),
+    **dict.fromkeys(("free", "tables", "entry_class", "free_histograms"), np.int32),
+    **dict.fromkeys(("counts", "free_blocks"), np.int64),
+}
+_FIRST_CONTENT: dict[str, float] = {  # zero elsewhere
+    "free_blocks": NOWHERE,
+    **dict.fromkeys(("potential_numeric", "potential_nominal", "potential_tokens"), np.nan),
+}
 
 
 def new_tree(sizes: Sizes) -> Tree:
-    """Zeroed arrays, not even a root."""
-    n, s, c, parts = sizes.nodes, sizes.slots, sizes.classes, sizes.parts
-    places = sum(sizes.values)
-    kept, binned, followed = s * parts.entries, s * parts.bins, s * bool(parts.candidates)
-    tree = Tree(
-        node=_records(n, NODE),
-        votes=np.zeros((n, c)),
-        seen=np.zeros((n, c)),
-        slot=_records(s, SLOT),
-        moments=np.zeros((s, c, MISSING + 1, sizes.numeric)),
-        values=np.zeros((s, c, places)),
-        tokens=np.zeros((s, c, sizes.tokens)),
-        barred=np.zeros((s, sizes.features), np.int8),
-        barred_tokens=np.zeros((s, sizes.tokens), np.int8),
-        counts=np.zeros(COUNTS, np.int64),
-        weight=np.zeros(1),
-        free=np.zeros(s, np.int32),
-        tables=np.zeros(sizes.table, np.int32),
-        log=np.zeros((LOG_LINES, LOG_FIELDS)),
-        column=_records((kept, sizes.numeric), COLUMN),
-        entry_value=np.zeros(sizes.entries),
-        entry_weight=np.zeros(sizes.entries),
-        entry_class=np.zeros(sizes.entries, np.int32),
-        free_blocks=np.full(BLOCK_SIZES, NOWHERE, np.int64),
-        histogram=np.zeros((sizes.histograms, parts.intervals, c)),
-        pruned=np.zeros((sizes.histograms, parts.intervals), np.int8),
-        free_histograms=np.zeros(sizes.histograms, np.int32),
-        bins=np.zeros((binned, sizes.numeric, c, MOST_BINS)),
-        bin_shape=np.zeros((binned, sizes.numeric, BIN_COUNT + 1)),
-        candidate=_records((followed, parts.candidates), CANDIDATE),
-        sides=np.zeros((followed, parts.candidates, 2, c)),
-        candidate_classes=np.zeros((followed, parts.candidates, c)),
-        value_weight=np.zeros((followed, places)),
-        potential_numeric=np.full((followed, sizes.numeric), np.nan),
-        potential_nominal=np.full((followed, len(sizes.values)), np.nan),
-        potential_tokens=np.full((followed, sizes.tokens), np.nan),
-    )
+    """Empty arrays, not even a root."""
+    arrays: dict[str, Array] = {}
+    for name, shape in array_shapes(sizes).items():
+        dtype = array_dtype(name)
+        array = np.zeros(shape, dtype)
+        if name in _FIRST_CONTENT:
+            array.fill(_FIRST_CONTENT[name])
+        # Kernels read fields by name; numpy alone needs its slower class for that.
+        arrays[name] = array.view(np.recarray) if JIT_DISABLED and dtype.names else array
+    tree = Tree(**arrays)
     tree.column["histogram"] = NOWHERE
     return tree
 
@@ -281,6 +310,13 @@ def copy_values(
     for a, count in enumerate(counts):
         part = target[(*corner, slice(starts[a], starts[a] + count))]
         part[...] = source[(*corner, slice(had[a], had[a] + count))]
+
+
+def spans(starts: Array, lengths: Array) -> npt.NDArray[np.int64]:
+    """All places from each start on, as many as its length."""
+    lengths = lengths.astype(np.int64)
+    ends = np.cumsum(lengths)
+    return np.repeat(starts - (ends - lengths), lengths) + np.arange(int(lengths.sum()))
 
 
 def _mark_missing(tree: Tree, first_new: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from learner.batch import Batch, dense_batch
+from learner.batch import HEAVIEST, Batch, dense_batch
 from learner.encoder import Encoder
 from learner.errors import LearnerError, ParamsError
 from learner.kernels.nodes import new_leaf
@@ -24,15 +24,18 @@ from learner.kernels.tree import (
     NOWHERE,
     PENDING,
     SHORT_OF_ROOM,
+    Tree,
 )
 from learner.loop import learn_at_leaves
-from learner.memory import enforce_memory, model_bytes
+from learner.memory import enforce_memory, give_statistics, model_bytes
 from learner.model_bytes import pack_model, unpack_model
+from learner.params import TreeParams
 from learner.paths import learn_along_paths
 from learner.reading import CHANGE_NAMES, attribute_name, test_text
 from learner.schema import Kind
 from learner.snapshot import Counters, Shape, Snapshot, counters_of, shape_of
 from learner.state import (
+    Sizes,
     active_leaves,
     first_sizes,
     keeping_nodes,
@@ -50,6 +53,7 @@ from learner.state import (
 from learner.variants import VARIANTS
 
 KEPT_SPLITS = 100_000  # while nobody asks for them
+NOT_FITTED = -1  # no revision of an encoder
 
 
 class SplitRecord(NamedTuple):
@@ -84,21 +88,40 @@ class StreamingTree:
         if variant not in VARIANTS:
             known = ", ".join(VARIANTS)
             raise ParamsError([f"variant is {variant!r}; expected one of {known}"])
-        self.encoder = encoder
-        self.variant = variant
-        self.params = VARIANTS[variant].params_from(params)
-        self._sizes = first_sizes(encoder, parts_of(self.params.rules(has_numeric=True)))
-        self._tree = new_tree(self._sizes)
-        self._split_lines: deque[list[float]] = deque(maxlen=KEPT_SPLITS)
-        self._values_learned = np.array(encoder.value_counts(), np.int64)
+        params_given = VARIANTS[variant].params_from(params)
+        sizes = first_sizes(encoder, parts_of(params_given.rules(has_numeric=True)))
+        self._hold(encoder, variant, params_given, sizes, new_tree(sizes))
         self._fit()
         self._tree.counts[CLASSES] = len(encoder.classes)
         new_leaf(self._handles[0], self._rules, NOWHERE)
 
-    def _fit(self) -> None:
-        """Arrays and working space for all that the encoder knows, and for what comes next."""
+    def _hold(
+        self, encoder: Encoder, variant: str, params: TreeParams, sizes: Sizes, tree: Tree
+    ) -> None:
+        """Take arrays as they are; room for what comes next is made when something comes."""
+        self.encoder = encoder
+        self.variant = variant
+        self.params = params
+        self._sizes = sizes
+        self._tree = tree
+        self._layout = layout_for(encoder, sizes)
+        self._rules = params.rules(has_numeric=sizes.numeric > 0)
+        self._fitted = NOT_FITTED
+        self._split_lines: deque[list[float]] = deque(maxlen=KEPT_SPLITS)
+        self._values_learned = np.array(encoder.value_counts(), np.int64)
+
+    def _keep_up(self) -> None:
+        """Follow the encoder, which may have met something new since the last event."""
+        if self.encoder.revision != self._fitted:
+            self._fit()
+
+    def _fit(self, leaves: int = 0) -> None:
+        """Arrays and working space for all that the encoder knows, and for what comes next.
+
+        ``leaves`` is how many are about to get statistics.
+        """
         sizes = sizes_for(self.encoder, self._sizes)
-        sizes = with_room(sizes, self._tree)
+        sizes = with_room(sizes, self._tree, leaves)
         had = self._sizes.numeric
         if sizes != self._sizes:
             self._tree = resized(self._tree, self._sizes, sizes)
@@ -131,7 +154,7 @@ class StreamingTree:
         y
             Class codes from this tree's encoder.
         w
-            Weights above 0; None means that every event weighs 1.
+            Weights above 0, at most HEAVIEST; None means that every event weighs 1.
         predicted
             If given, takes the class code predicted before each event is learned.
         """
@@ -141,9 +164,11 @@ class StreamingTree:
             raise LearnerError(
                 f"predicted is {predicted.dtype}[{len(predicted)}]; expected int32[{len(codes)}]"
             )
-        if self.encoder.revision != self._fitted:
-            self._fit()
-        no_gaps = bool(np.isfinite(batch.numeric.sum()))
+        self._keep_up()
+        with np.errstate(over="ignore", invalid="ignore"):  # a sum too large only costs time
+            no_gaps = bool(np.isfinite(batch.numeric.sum()))
+        if not no_gaps and np.isinf(batch.numeric).any():
+            raise LearnerError("X holds an infinite number; expected finite ones, NaN = missing")
         row = 0
         while row < len(codes) or self._is_unfinished():
             start = row
@@ -157,9 +182,7 @@ class StreamingTree:
             if self._rules.max_memory_bytes > 0:
                 self._note_values(batch.nominal[start:row])
             if self._memory_check_is_due():
-                values = int(self._values_learned.sum())
-                self._fit()
-                enforce_memory(self._tree, self._handles[:2], self._layout, self._rules, values)
+                self._check_memory()
             if row < len(codes) or self._is_unfinished():
                 self._fit()
 
@@ -190,6 +213,15 @@ class StreamingTree:
         due = self._rules.max_memory_bytes > 0 and events // every > checked
         return due and not self._tree.counts[PENDING]
 
+    def _check_memory(self) -> None:
+        self._fit()
+        values = int(self._values_learned.sum())
+        handles = self._handles[:2]
+        chosen = enforce_memory(self._tree, handles, self._layout, self._rules, values)
+        if chosen:
+            self._fit(len(chosen))
+            give_statistics(self._tree, self._handles[:2], self._rules, chosen)
+
     def _checked(
         self,
         X: Batch | npt.ArrayLike,  # noqa: N803
@@ -215,9 +247,11 @@ class StreamingTree:
         if w is not None:
             if len(weights) != len(codes):
                 raise LearnerError(f"w has {len(weights)} entries; expected {len(codes)}")
-            if not (np.isfinite(weights) & (weights > 0)).all():
-                wrong = weights[~(np.isfinite(weights) & (weights > 0))][0]
-                raise LearnerError(f"w holds {wrong}; expected finite weights above 0")
+            if not ((weights > 0) & (weights <= HEAVIEST)).all():
+                wrong = weights[~((weights > 0) & (weights <= HEAVIEST))][0]
+                raise LearnerError(
+                    f"w holds {wrong}; expected weights above 0 and at most {HEAVIEST:g}"
+                )
         return batch, codes, weights
 
     def _drain_log(self) -> None:
@@ -271,21 +305,22 @@ class StreamingTree:
 
     def snapshot(self) -> Snapshot:
         """A read-only copy that predicts; it does not move when the tree learns on."""
+        self._keep_up()
         return Snapshot.take(
             self._tree, self._sizes, self._layout, self.encoder, self.variant, self.params
         )
 
     def to_bytes(self) -> bytes:
         """The whole model with its encoder; equal models give equal bytes."""
+        self._keep_up()
         return pack_model(self._tree, self._sizes, self.encoder, self.variant, self.params)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamingTree:
         """The tree that ``to_bytes`` wrote; it goes on as if it had never stopped."""
         model = unpack_model(data)
-        tree = cls(model.encoder, model.variant, **model.params)
-        tree._tree, tree._sizes = model.tree, model.sizes
-        tree._fit()
+        tree = cls.__new__(cls)
+        tree._hold(model.encoder, model.variant, model.params, model.sizes, model.tree)
         return tree
 
     def hash(self) -> str:

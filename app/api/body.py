@@ -28,7 +28,14 @@ def header(scope: Scope, name: bytes) -> bytes | None:
 
 
 def require_json(scope: Scope) -> None:
-    """Refuse a body that says it is something other than JSON (415)."""
+    """Refuse a body that says it is something other than plain JSON (415).
+
+    A packed body could be a thousand times larger than its limit once it is unpacked.
+    """
+    packed = header(scope, b"content-encoding")
+    if packed is not None and packed.strip().lower() not in (b"", b"identity"):
+        shown = packed.decode("latin-1")
+        raise Refused(415, f"content-encoding is '{shown:.80}'; expected none", headers=CLOSE)
     given = header(scope, b"content-type")
     if given is None:
         return
@@ -38,7 +45,7 @@ def require_json(scope: Scope) -> None:
     ):
         return
     shown = essence.decode("latin-1")
-    raise Refused(415, f"content-type is '{shown}'; expected application/json", headers=CLOSE)
+    raise Refused(415, f"content-type is '{shown:.80}'; expected application/json", headers=CLOSE)
 
 
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:

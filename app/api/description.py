@@ -12,7 +12,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from app.api.predict import ManyAnswer, PredictBody, SingleAnswer
+from app.api.predict import ManyAnswer, SingleAnswer
 from app.api.problems import SCHEMA as PROBLEM
 from app.api.problems import responses
 
@@ -182,12 +182,22 @@ _SCORE = {"anyOf": [{"type": "number"}, {"type": "null"}]}
 
 SCHEMAS: dict[str, Any] = {
     "Problem": PROBLEM,
+    "PredictBody": {
+        "title": "PredictBody",
+        "description": "Features of one row, or instances of many. What a feature may be is in "
+        "/schema.",
+        "type": "object",
+        "properties": {
+            "features": {"type": "object"},
+            "instances": {"type": "array", "minItems": 1, "items": {"type": "object"}},
+        },
+        "oneOf": [{"required": ["features"]}, {"required": ["instances"]}],
+    },
     "Tree": {
         "type": "object",
         "title": "Tree",
         "examples": [TREE_EXAMPLE],
         "description": "Nodes in pre-order; a node whose children are not listed was cut by depth.",
-        "required": ["snapshot", "variant", "events", "shape", "root", "nodes"],
         "properties": {
             "snapshot": {"type": "string"},
             "variant": {"type": "string"},
@@ -274,6 +284,8 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
+WHOLE = ("Tree", "Node", "Model", "Schema")  # answers that always have all of their fields
+
 KEYS = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`"},
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -307,11 +319,13 @@ def _document(app: FastAPI) -> dict[str, Any]:
         license_info=app.license_info,
     )
     _, predict_schemas = msgspec.json.schema_components(
-        [PredictBody, SingleAnswer, ManyAnswer], ref_template="#/components/schemas/{name}"
+        [SingleAnswer, ManyAnswer], ref_template="#/components/schemas/{name}"
     )
     components = found.setdefault("components", {}).setdefault("schemas", {})
     components.update(predict_schemas)
     components.update(SCHEMAS)
+    for name in WHOLE:
+        components[name] = {**SCHEMAS[name], "required": list(SCHEMAS[name]["properties"])}
     return found
 
 

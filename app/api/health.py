@@ -11,12 +11,21 @@ from starlette.responses import JSONResponse, Response
 from app.api.problems import MEDIA_TYPE, SCHEMA, document
 from app.wiring import Service
 
-PROBE_FAILED: dict[int | str, dict[str, Any]] = {
-    503: {
-        "description": "Not now; `detail` says why.",
-        "content": {MEDIA_TYPE: {"schema": SCHEMA}},
+
+def probe_responses(name: str) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` entry of a probe: its flag, true with 200 and false with 503."""
+    flag = {"required": [name], "properties": {name: {"type": "boolean"}}}
+    return {
+        200: {
+            "description": "Yes.",
+            "content": {"application/json": {"schema": {"type": "object", **flag}}},
+        },
+        503: {
+            "description": "Not now; `detail` says why.",
+            "content": {MEDIA_TYPE: {"schema": {"allOf": [SCHEMA, flag]}}},
+        },
     }
-}
+
 
 INDEX = {
     "name": "livetree",
@@ -44,15 +53,17 @@ def health_router(service: Service) -> APIRouter:
         """Name the routes."""
         return JSONResponse(INDEX)
 
-    @router.get("/livez", summary="Is the process alive", responses=PROBE_FAILED)
-    @router.get("/healthz", summary="The same as /livez", responses=PROBE_FAILED)
+    alive_responses = probe_responses("alive")
+
+    @router.get("/livez", summary="Is the process alive", responses=alive_responses)
+    @router.get("/healthz", summary="The same as /livez", responses=alive_responses)
     async def livez() -> Response:
         """Answer 200 while the learning loop runs; a restart helps when this fails."""
         if service.alive():
             return JSONResponse({"alive": True})
         return _not_now("the learning loop has stopped", {"alive": False})
 
-    @router.get("/readyz", summary="Can it answer predictions", responses=PROBE_FAILED)
+    @router.get("/readyz", summary="Can it answer predictions", responses=probe_responses("ready"))
     async def readyz() -> Response:
         """Answer 200 only with a snapshot, and not while shutting down."""
         ready, reason = service.ready()

@@ -30,6 +30,7 @@ from app import errors
 from app.api import create_app
 from app.api.exposure import warn_if_exposed
 from app.api.keys import Keys
+from app.api.protocol import BoundedProtocol
 from app.api.tls import server_context
 from app.log import get_logger
 from app.settings import Settings
@@ -186,6 +187,7 @@ def run(
     """
     config = uvicorn.Config(
         create_app(service),
+        http=BoundedProtocol,
         log_config=None,
         access_log=False,
         lifespan="off",

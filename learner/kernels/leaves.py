@@ -67,7 +67,8 @@ def bayes_scores(
 ) -> None:
     """log2 P(k) + sum_i log2 P(x_i | k) into scratch.classes[1]; -inf for a class without votes.
 
-    Missing attributes, and those never known at the leaf, are skipped.
+    Missing attributes, and those never known at the leaf, are skipped. Where no class can explain
+    the values, P(k) alone counts.
     """
     classes = tree.counts[CLASSES]
     scores = scratch.classes[1]
@@ -84,6 +85,21 @@ def bayes_scores(
     _add_nominal(tree, layout, classes, scratch, batch, row, node)
     if tree.counts[TOKENS] > 0:
         _add_tokens(tree, classes, scratch, batch, row, node)
+    if not _tell_apart(scores, classes):
+        nothing = -np.inf if total > 0.0 else 0.0
+        for k in range(classes):
+            votes = tree.votes[node, k]
+            scores[k] = log2(votes / total) if votes > 0.0 else nothing
+
+
+@inner
+def _tell_apart(scores: Floats, classes: int) -> bool:
+    """Whether the scores say anything: not where values lie so far out that every density is 0."""
+    known, possible = True, False
+    for k in range(classes):
+        known = known and scores[k] == scores[k]
+        possible = possible or scores[k] > -np.inf
+    return known and possible
 
 
 @inner

@@ -213,8 +213,9 @@ def has_room(tree: Tree, widest: int) -> bool:
 
 @inner
 def has_room_below(tree: Tree, branches: int) -> bool:
-    """Whether a split into so many branches fits."""
-    return tree.counts[NODES] + branches <= len(tree.node) and has_room_for_slots(tree, branches)
+    """Whether a split into so many branches fits, and a lost child that may come after it."""
+    more = branches + 1
+    return tree.counts[NODES] + more <= len(tree.node) and has_room_for_slots(tree, more)
 
 
 @inner

@@ -212,7 +212,7 @@ def decoded(*values: bytes | None, growing: bool = False) -> Decoded:
     event = EventSettings(id_field="key", weight_field="w")
     schema = Schema(FEATURES)
     if growing:
-        return GrowingDecoder(Encoder(schema, growing=True), event, form).decode(values)
+        return GrowingDecoder(Encoder(schema, growing=True), event, 100, form).decode(values)
     return StructDecoder(schema, event, form).decode(values)
 
 

@@ -94,8 +94,8 @@ def test_every_wrong_parameter_is_named_at_once() -> None:
         ([0, 2], None, "y holds the class code 2; expected 0 to 1"),
         ([0, -1], None, "y holds the class code -1; expected 0 to 1"),
         ([0], None, "y has 1 entries; expected 2, one a row"),
-        ([0, 1], [1.0, 0.0], "w holds 0.0; expected finite weights above 0"),
-        ([0, 1], [1.0, np.nan], "w holds nan; expected finite weights above 0"),
+        ([0, 1], [1.0, 0.0], "w holds 0.0; expected weights above 0"),
+        ([0, 1], [1.0, np.nan], "w holds nan; expected weights above 0"),
     ],
 )
 def test_learning_refuses_what_it_cannot_count(

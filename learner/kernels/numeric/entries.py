@@ -28,7 +28,7 @@ from learner.kernels.numeric.histogram import (
     lay_intervals,
 )
 from learner.kernels.rules import ORDERED, SAMPLE, Rules, Scratch
-from learner.kernels.tree import FIRST_BLOCK, MISSING, NOWHERE, Tree
+from learner.kernels.tree import ENTRIES, FIRST_BLOCK, MISSING, NOWHERE, Tree
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
@@ -110,7 +110,8 @@ def observe_entries(tree: Tree, slot: int, k: int, weight: float, x: Floats, row
 def make_room(tree: Tree, rules: Rules, scratch: Scratch, slot: int) -> bool:
     """Every column can take one more entry again; False when pool or scratch must grow first.
 
-    A full block is compacted, and doubled if it is still more than three quarters full. An
+    A full block is compacted, and doubled if it is still more than three quarters full. Room for
+    the blocks of one more leaf stays: the event may still make one, further down. An
     ordered column with far too many values becomes intervals without waiting for an evaluation,
     which a pure leaf never has.
     """
@@ -119,7 +120,10 @@ def make_room(tree: Tree, rules: Rules, scratch: Scratch, slot: int) -> bool:
         capacity = int64(column.capacity)
         if column.room > 0:
             continue
+        reserve = tree.column.shape[1] * FIRST_BLOCK
         if 2 * capacity > len(scratch.sort_value):
+            return False
+        if tree.counts[ENTRIES] + 2 * capacity + reserve > len(tree.entry_value):
             return False
         start = take_block(tree, 2 * capacity)
         if start == NOWHERE:

@@ -7,6 +7,8 @@ The outer two are open: values beyond the range go there.   [JA03] Sec. 4, conci
 
 from __future__ import annotations
 
+import numpy as np
+
 from learner.kernels.jit import inlined, inner, int64
 from learner.kernels.numeric.blocks import add_bytes, shrink_block
 from learner.kernels.rules import ORDERED, Rules
@@ -54,6 +56,8 @@ def lay_intervals(tree: Tree, rules: Rules, slot: int, j: int) -> None:
     column.histogram = h
     column.low = value[0]
     column.step = (value[run - 1] - value[0]) / intervals
+    if column.step == np.inf:  # the range itself is beyond every double
+        column.step = value[run - 1] / intervals - value[0] / intervals
     low, step = column.low, column.step
     for i in range(intervals):
         tree.pruned[h, i] = DROPPED if rules.observer == ORDERED else INTACT

@@ -1,0 +1,128 @@
+"""Named arrays as bytes: numbers and their shapes, nothing that runs when it is read.
+
+    b"LIVETREE"  format u32  count u32
+    then for every array, in the order of the names:
+    length u16  name   length u8  dtype   dimensions u8  sizes u64 ...   raw little-endian bytes
+    and the SHA-256 of all before it
+
+The digest finds accidents. Whoever can write the file can write the digest too, so reading trusts
+nothing else either: no array reaches beyond the bytes that are there, and none is copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from learner.errors import SnapshotError, SnapshotVersion
+
+MAGIC = b"LIVETREE"
+FORMAT = 2
+DIGEST = 32
+
+# All that a model is made of. Texts are looked up here and never parsed.
+_TYPES = {np.dtype(code).str.encode(): np.dtype(code) for code in ("i1", "<i4", "<i8", "<f8", "u1")}
+_MOST_DIMENSIONS = 4
+_LONGEST = 1 << 31  # along one dimension; an empty array may be long along others
+
+Array = npt.NDArray[Any]
+
+
+def pack(named: dict[str, Array]) -> bytes:
+    """Arrays by name as bytes."""
+    parts = [MAGIC, struct.pack("<II", FORMAT, len(named))]
+    for name in sorted(named):
+        array = np.ascontiguousarray(named[name])
+        dtype = array.dtype.newbyteorder("<").str.encode()
+        parts.append(struct.pack("<H", len(name.encode())) + name.encode())
+        parts.append(struct.pack("<B", len(dtype)) + dtype + struct.pack("<B", array.ndim))
+        parts.append(struct.pack(f"<{array.ndim}Q", *array.shape))
+        parts.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+    body = b"".join(parts)
+    return body + hashlib.sha256(body).digest()
+
+
+def unpack(data: bytes) -> dict[str, Array]:
+    """The arrays that ``pack`` wrote, as views of the bytes; raises SnapshotError."""
+    if data[: len(MAGIC)] != MAGIC:
+        raise SnapshotError(f"model bytes begin with {data[:8]!r}; expected {MAGIC!r}")
+    reader = _Reader(data, at=len(MAGIC), end=max(0, len(data) - DIGEST))
+    version, count = reader.numbers("<II")
+    if version != FORMAT:
+        raise SnapshotVersion(f"model format is {version}; this program reads format {FORMAT}")
+    if hashlib.sha256(memoryview(data)[:-DIGEST]).digest() != data[-DIGEST:]:
+        raise SnapshotError("model bytes are damaged: their checksum does not hold")
+    named: dict[str, Array] = {}
+    last = ""
+    for _ in range(count):
+        name, array = reader.array()
+        if named and name <= last:
+            raise SnapshotError(
+                f"model array {name!r:.80} follows {last!r:.80}; expected names in order, each once"
+            )
+        named[name] = array
+        last = name
+    if reader.at != reader.end:
+        raise SnapshotError(
+            f"model bytes go on for {reader.end - reader.at} bytes behind the last array; "
+            "expected the checksum there"
+        )
+    return named
+
+
+class _Reader:
+    """Takes one thing after the other, and never from beyond the end."""
+
+    def __init__(self, data: bytes, at: int, end: int) -> None:
+        self.data = data
+        self.at = at
+        self.end = end
+
+    def array(self) -> tuple[str, Array]:
+        """The next name, and what it names."""
+        (length,) = self.numbers("<H")
+        name = self.raw(length, "a name").decode(errors="replace")
+        (length,) = self.numbers("<B")
+        code = self.raw(length, f"the type of array {name!r:.80}")
+        if code not in _TYPES:
+            raise SnapshotError(
+                f"model array {name!r:.80} is of type {code.decode('latin-1')!r}; expected numbers"
+            )
+        (dimensions,) = self.numbers("<B")
+        if dimensions > _MOST_DIMENSIONS:
+            raise SnapshotError(
+                f"model array {name!r:.80} has {dimensions} dimensions; "
+                f"expected at most {_MOST_DIMENSIONS}"
+            )
+        shape = self.numbers(f"<{dimensions}Q")
+        if max(shape, default=0) >= _LONGEST:
+            raise SnapshotError(
+                f"model array {name!r:.80} is {max(shape)} long; expected less than {_LONGEST}"
+            )
+        start = self.skip(math.prod(shape) * _TYPES[code].itemsize, f"array {name!r:.80}")
+        array = np.frombuffer(self.data, _TYPES[code], math.prod(shape), start)
+        return name, array.reshape(shape)
+
+    def numbers(self, form: str) -> tuple[int, ...]:
+        """The next whole numbers."""
+        return struct.unpack(form, self.raw(struct.calcsize(form), "a number"))
+
+    def raw(self, size: int, what: str) -> bytes:
+        """The next bytes."""
+        start = self.skip(size, what)
+        return self.data[start : self.at]
+
+    def skip(self, size: int, what: str) -> int:
+        """Pass over the next bytes; returns where they begin."""
+        if size > self.end - self.at:
+            raise SnapshotError(
+                f"model bytes end inside {what}; expected {size} more bytes, "
+                f"found {self.end - self.at}"
+            )
+        self.at += size
+        return self.at - size
