@@ -378,9 +378,9 @@ def _check_columns(named: Named, sizes: Sizes) -> None:
           "a block that is a quarter full")  # fmt: skip
     _each("column.room", room, (room >= 1) & (used + room <= capacity), "free places of the block")
     bare = named["column.laid"] == 0
-    for name, holds in (("low", np.isfinite), ("step", _is_length)):
-        array = named[f"column.{name}"]
-        _each(f"column.{name}", array, bare | holds(array), "finite edges of intervals")
+    low, step = named["column.low"], named["column.step"]
+    _each("column.low", low, bare | np.isfinite(low), "a finite edge")
+    _each("column.step", step, bare | ((step >= 0.0) & np.isfinite(step)), "a finite width")
     _within("tree.pruned", named["tree.pruned"], 0, 2)
     of_slot = (sizes.slots, sizes.numeric)
     least = ENTRY_BYTES * capacity.reshape(of_slot).sum(axis=1)
@@ -388,10 +388,6 @@ def _check_columns(named: Named, sizes: Sizes) -> None:
     most = least + 8 * sizes.parts.intervals * sizes.classes * laid
     size = named["slot.bytes"]
     _each("slot.bytes", size, (least <= size) & (size <= most), "the bytes of its blocks")
-
-
-def _is_length(array: Array) -> Array:
-    return (array >= 0.0) & np.isfinite(array)
 
 
 def _check_entries(named: Named, sizes: Sizes, *, merged: bool) -> None:
