@@ -239,7 +239,7 @@ def test_a_name_that_json_must_escape_is_a_feature_like_any_other(name: str) -> 
 
 
 def test_ten_thousand_features_are_inferred_and_learned() -> None:
-    settled = settings_for(Path("unused"), infer_from=2)
+    settled = settings_for(Path("unused"), infer_from=2, max_features=10_000)
     wide = {f"feature {i}": float(i) for i in range(10_000)}
     good: list[bytes | None] = [as_json({**wide, "label": i % 2}) for i in range(4)]
 
