@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.checkpoint import PREAMBLE, Checkpoint, CheckpointFolder
-from app.errors import AppError, CheckpointUnreadable, policy_of
+from app.errors import AppError, CheckpointUnreadable, CheckpointVersion, policy_of
 from app.evaluation import Prequential
 from app.settings import Settings
 from app.wiring import build
@@ -25,7 +25,7 @@ from tests.app.conftest import events
 from tests.app.test_training import trained
 from tests.fuzz.model import INTEGERS, mutant
 
-LONGER = int(os.environ.get("LIVETREE_FUZZ", "1"))  # times as many examples
+LONGER = int(os.environ.get("FUZZ_TIMES", "1"))  # times as many examples
 
 scalars = st.one_of(
     st.none(), st.booleans(), st.integers(), st.sampled_from(INTEGERS), st.floats(allow_nan=False),

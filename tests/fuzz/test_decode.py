@@ -21,7 +21,7 @@ from app.training import Training, new_tree
 from learner import Encoder, Feature, Kind, Schema, StreamingTree
 from tests.app.conftest import FEATURES, events
 
-LONGER = int(os.environ.get("LIVETREE_FUZZ", "1"))  # times as many examples
+LONGER = int(os.environ.get("FUZZ_TIMES", "1"))  # times as many examples
 
 SCHEMA = Schema(
     (Feature("age", Kind.NUMERIC), Feature("car", Kind.NOMINAL), Feature("words", Kind.SPARSE))

@@ -29,7 +29,7 @@ from tests.app.fake_service import FakeService
 from tests.fuzz.model import EAGER, MIXED, teach
 from tests.fuzz.test_decode import deep_values, odd_texts
 
-LONGER = int(os.environ.get("LIVETREE_FUZZ", "1"))  # times as many examples
+LONGER = int(os.environ.get("FUZZ_TIMES", "1"))  # times as many examples
 HTTP = {"body_limit_bytes": 20_000, "max_rows": 50}
 NAMES = [feature.name for feature in MIXED.schema().features]
 

@@ -25,7 +25,7 @@ from tests.fuzz.child import in_child
 from tests.fuzz.model import MODELS, mutant, real_model, records, teach
 
 BATCH = 60
-LONGER = int(os.environ.get("LIVETREE_FUZZ", "1"))  # times as many examples
+LONGER = int(os.environ.get("FUZZ_TIMES", "1"))  # times as many examples
 
 bytes_of = cache(real_model)
 
