@@ -201,9 +201,11 @@ def _together(named: Named, rng: random.Random) -> str:
     for name in [n for n in named if n.startswith(f"{kind}.") or n in beside]:
         array = named[name]
         named[name] = array[:-1] if more < 0 else np.concatenate([array, array[-1:]])
-    counts = named.get("tree.counts", np.zeros(1, np.int64)).copy()
-    counts.flat[place : place + 1] = counts.flat[place : place + 1] + more
-    named["tree.counts"] = counts
+    counts = named.get("tree.counts", np.zeros(1, np.int64))
+    if counts.dtype == np.int64:  # another change may have made it something else
+        counts = counts.copy()
+        counts.flat[place : place + 1] = counts.flat[place : place + 1] + more
+        named["tree.counts"] = counts
     return f"{more:+d} {kind}"
 
 
