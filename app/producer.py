@@ -135,7 +135,7 @@ class EventProducer:
                 if progress is not None:
                     progress(sent)
             self._producer.poll(0)
-            if rate > 0:
+            if rate > 0 and due < FREE_CHUNK:  # otherwise more is due already
                 stop.wait(TICK_SECONDS)
         return self.finish()
 

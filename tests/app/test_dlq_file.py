@@ -116,7 +116,10 @@ def test_a_file_is_replayed_between_bytes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["list", "--reason", "nope"], "--reason is 'nope'; expected one of bad_feature"),
+        (
+            ["list", "--reason", "nope"],
+            "--reason is 'nope'; expected one of bad_envelope, ",
+        ),
         (["list", "--since", "soon"], "--since is 'soon'; expected a time"),
         (["show", "a:b"], "is not a place"),
         (["redrive", "--to-topic", "other"], "--to-topic is for Kafka"),

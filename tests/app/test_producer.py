@@ -135,3 +135,17 @@ def test_a_label_cannot_take_the_place_of_a_feature() -> None:
 
     with pytest.raises(SettingsError, match="field 'x', which is also a feature"):
         Relabelled(Numbers(1), schema, "label", "x")
+
+
+def test_a_rate_beyond_a_chunk_a_tick_is_not_held_back(broker: Broker) -> None:
+    waits: list[float] = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout or 0.0)
+            return super().wait(timeout)
+
+    delivery = producer_of(broker).run(Numbers(10**9), rate=1e9, limit=30_000, stop=Stop())
+
+    assert delivery.delivered == 30_000
+    assert len(waits) <= 1  # behind its time from the first chunk on, it waits for nothing
