@@ -25,6 +25,16 @@ log = get_logger(__name__)
 LOOK_SECONDS = 3.0  # for a look at the certificate of a broker that is not trusted
 ADDRESS = re.compile(r"://(?P<host>[^/]+):(?P<port>\d+)/")
 
+# How every topic is read here: offsets are ours to keep, never the client's to move.
+READING: dict[str, str | bool] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    "allow.auto.create.topics": False,
+    "enable.partition.eof": True,  # tells where a partition ends, which no record does
+}
+
 REFUSED = "the broker refuses our credentials, waiting"
 NOT_TRUSTED = "the broker's certificate is refused, waiting"
 WE_ARE_NOT_TRUSTED = "the broker refuses our certificate or the lack of one, waiting"

@@ -21,7 +21,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from app.connection import Connection, refused
+from app.connection import READING, Connection, refused
 from app.errors import OffsetOutOfRange, SourceChanged, SourceError
 from app.header import headers_of
 from app.log import get_logger
@@ -83,14 +83,7 @@ class KafkaSource:
             "heartbeat.interval.ms": 2000,
             **self._connection.properties(),
             "group.id": self._settings.group_id,
-            # The checkpoint alone decides where to go on; see docs on exactly-once training.
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",
-            "isolation.level": "read_committed",
-            "allow.auto.create.topics": False,
-            # Tells where a partition ends, which no record does: see _at_end.
-            "enable.partition.eof": True,
+            **READING,  # the checkpoint alone decides where to go on
             "on_commit": self._on_commit,
         }
         try:

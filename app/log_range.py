@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from app.connection import Connection, refused
+from app.connection import READING, Connection, refused
 from app.errors import OffsetOutOfRange, SourceError
 from app.header import headers_of
 from app.settings import KafkaSettings
@@ -63,12 +63,7 @@ class LogRange:
             **Connection(self._kafka).properties(),
             # A name of its own that is never joined and never committed to.
             "group.id": f"{self._kafka.group_id}.reader",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",
-            "isolation.level": "read_committed",
-            "allow.auto.create.topics": False,
-            "enable.partition.eof": True,
+            **READING,
         }
         try:
             return Consumer(properties)
