@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -31,10 +30,10 @@ settings.load_profile("livetree")
 
 
 @pytest.fixture(scope="session")
-def embedded() -> Iterator[Embedded]:
+def embedded() -> Embedded:
     """Return the broker in memory, one for all tests; each makes topics of its own."""
-    with EmbeddedBroker() as running:
-        yield Embedded(running)
+    # Not closed: it ends with the process, as clients that tests left behind do.
+    return Embedded(EmbeddedBroker().start())
 
 
 @pytest.fixture(
