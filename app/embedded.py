@@ -9,6 +9,7 @@ Java cannot use it.
 from __future__ import annotations
 
 import ctypes
+import signal
 from typing import Any, Self
 
 import confluent_kafka
@@ -52,7 +53,13 @@ class EmbeddedBroker:
         self._library.rd_kafka_conf_set(properties, b"log_level", b"3", reason, len(reason))
         self._client = self._library.rd_kafka_new(PRODUCER, properties, reason, len(reason))
         if self._client:
-            self._cluster = self._library.rd_kafka_mock_cluster_new(self._client, 1)
+            # Its thread takes an interrupted wait for the end of all: no signal may reach it. A
+            # new thread blocks what its maker blocks.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                self._cluster = self._library.rd_kafka_mock_cluster_new(self._client, 1)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if not self._cluster:
             said = reason.value.decode() or "librdkafka gave no reason"
             raise SourceError(f"the embedded broker did not start: {said}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -30,10 +31,10 @@ settings.load_profile("livetree")
 
 
 @pytest.fixture(scope="session")
-def embedded() -> Embedded:
+def embedded() -> Iterator[Embedded]:
     """Return the broker in memory, one for all tests; each makes topics of its own."""
-    # Not closed: it ends with the process, as clients that tests left behind do.
-    return Embedded(EmbeddedBroker().start())
+    with EmbeddedBroker() as running:
+        yield Embedded(running)
 
 
 @pytest.fixture(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
+from pathlib import Path
+
 import pytest
 from confluent_kafka import Producer
 
@@ -35,3 +40,19 @@ def test_a_broker_that_does_not_run_says_so() -> None:
 
     with pytest.raises(SourceError, match="expected start"):
         broker.create_topic("late")
+
+
+def test_a_signal_does_not_end_it() -> None:
+    broker = EmbeddedBroker().start()
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+    producer.produce("signals", b"before")
+    assert producer.flush(20) == 0
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        for thread in Path("/proc/self/task").iterdir():  # to its own one too
+            ctypes.CDLL(None).tgkill(os.getpid(), int(thread.name), signal.SIGUSR1)
+        producer.produce("signals", b"after")
+        assert producer.flush(20) == 0
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    broker.close()  # would wait for ever for one that has ended
