@@ -1,6 +1,6 @@
 # Bare `make` prints this list. Everything happens in .venv; nothing is installed elsewhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kafka test-faults test-peers check lint types contracts format docs bench lock clean
+.PHONY: help setup run test test-kafka test-faults test-peers check lint types contracts format docs bench bench-full bench-setup lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -38,8 +38,7 @@ test-kafka: setup ## tests on Apache Kafka itself, which they fetch (needs Java 
 test-faults: setup ## crashes and faults only: kill -9, damaged and refused checkpoints, lost brokers
 	@REQUIRE_KAFKA=1 $(BIN)/python -m pytest tests/faults
 
-test-peers: setup ## accuracy beside river and MOA (installs the extra `peers`; MOA needs a JVM)
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[peers]'
+test-peers: bench-setup ## accuracy beside river and MOA
 	@$(BIN)/python -m pytest -n 0 tests/test_peers.py
 
 check: setup lint types contracts ## lint, types and import contracts only
@@ -61,8 +60,14 @@ format: setup ## format the code
 docs: setup ## write the generated tables of docs/ anew
 	@$(BIN)/python -m docs.generate
 
-bench: setup ## learning speed, and peers where they are installed
-	@$(BIN)/python -m benchmarks.learn
+bench: setup ## all benchmarks, on little data: some minutes; peers where they are installed
+	@$(BIN)/python -m benchmarks.report --quick
+
+bench-full: bench-setup ## all benchmarks in full, with all peers; writes docs/benchmarks.md
+	@$(BIN)/python -m benchmarks.report --write
+
+bench-setup: setup ## install the peers: river, scikit-learn, MOA inside capymoa (needs Java 17)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[peers]'
 
 lock: setup ## resolve the dependencies anew into requirements.lock (needs uv)
 	@uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \

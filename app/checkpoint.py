@@ -4,7 +4,7 @@
     format version   4 bytes   little endian
     header length    4 bytes
     header           JSON: offsets, topic, cluster, evaluation, what shaped the tree, ...
-    model            the tree's own bytes, with its encoder
+    model            the tree's own bytes, with its encoder; without their digest since version 2
     digest           32 bytes  SHA-256 of everything before
 
 Written under a temporary name, synced, renamed, and the folder synced: a crash leaves the old
@@ -21,10 +21,12 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, TypeVar
 
@@ -38,62 +40,73 @@ from app.errors import (
     CheckpointVersion,
 )
 from app.log import get_logger
-from learner import SnapshotError, SnapshotVersion
+from learner import Piece, SnapshotError, SnapshotVersion, seal
 
 T = TypeVar("T")
 
 log = get_logger(__name__)
 
 MAGIC = b"LIVETREE"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 PREAMBLE = struct.Struct("<8sII")
 DIGEST_BYTES = 32
+WITH_MODEL_DIGEST = 1  # the version that had one digest in the other; still read
 SUFFIX = ".checkpoint"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything a restart needs; `model` stays outside the JSON header."""
+    """Everything a restart needs; the model stays outside the JSON header."""
 
     model: bytes
     offsets: Mapping[int, int]  # partition -> next offset
     topic: str
     identity: str | None  # cluster id, or a file's digest
     events: int
-    model_hash: str
     created_at: str  # RFC 3339
     shaping: Mapping[str, Any] = field(default_factory=dict)  # settings that shape the tree
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     topic_id: str | None = None  # which topic of this name; None: not known when it was written
+    unsealed: Sequence[Piece] = ()  # a model to be written, instead of `model`: no digest yet
 
     @classmethod
-    def taken(cls, model: bytes, **rest: Any) -> Checkpoint:
+    def taken(cls, model: Sequence[Piece], **rest: Any) -> Checkpoint:
         """Return the checkpoint of a model as of now."""
         return cls(
-            model=model,
-            model_hash=hashlib.sha256(model).hexdigest(),
+            model=b"",
+            unsealed=model,
             created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             **rest,
         )
 
+    @cached_property
+    def model_hash(self) -> str:
+        """Return the name of the model's exact state, as its tree has it."""
+        return hashlib.sha256(self.model).hexdigest()
+
     def to_bytes(self) -> bytes:
         """Return the file's content."""
-        header = {**asdict(self), "offsets": {str(p): o for p, o in self.offsets.items()}}
-        del header["model"]
+        pieces = self.pieces()
+        return b"".join([*pieces, digest_of(pieces)])
+
+    def pieces(self) -> list[Piece]:
+        """Return the file's content up to its digest, not joined yet."""
+        header = {name: getattr(self, name) for name in HEADER_FIELDS}
+        header |= {"offsets": {str(p): o for p, o in self.offsets.items()}}
         text = json.dumps(header, sort_keys=True, allow_nan=False).encode()
-        body = PREAMBLE.pack(MAGIC, FORMAT_VERSION, len(text)) + text + self.model
-        return body + hashlib.sha256(body).digest()
+        head = PREAMBLE.pack(MAGIC, FORMAT_VERSION, len(text)) + text
+        return [head, *(self.unsealed or [self.model[:-DIGEST_BYTES]])]
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Checkpoint:
         """Read a file's content; raises CheckpointUnreadable, CheckpointVersion."""
         if len(content) < PREAMBLE.size + DIGEST_BYTES or not content.startswith(MAGIC):
             raise CheckpointUnreadable("it is not a checkpoint, or was cut off")
-        body, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
-        if hashlib.sha256(body).digest() != digest:
+        body, digest = memoryview(content)[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
+        if digest_of([body]) != digest:
             raise CheckpointUnreadable("its checksum does not fit: it is damaged")
         _, version, header_bytes = PREAMBLE.unpack_from(content)
-        if version != FORMAT_VERSION:
+        if version not in (WITH_MODEL_DIGEST, FORMAT_VERSION):
             raise CheckpointVersion(f"format version is {version}; expected {FORMAT_VERSION}")
         end = PREAMBLE.size + header_bytes
         if end > len(body):
@@ -106,7 +119,19 @@ class Checkpoint:
             raise CheckpointUnreadable(f"its header cannot be read: {exc}") from exc
         if _is_deep(header.shaping):
             raise CheckpointUnreadable("its header is nested too deeply; expected settings")
-        return cls(model=body[end:], **msgspec.structs.asdict(header))
+        rest = {name: getattr(header, name) for name in HEADER_FIELDS}
+        model: list[Piece] = [body[end:]]
+        if version != WITH_MODEL_DIGEST:
+            model.append(seal(model)[0])
+        return cls(model=b"".join(model), **rest)
+
+
+def digest_of(pieces: Iterable[Piece]) -> bytes:
+    """Return the SHA-256 of all pieces."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.digest()
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -119,13 +144,14 @@ class Header(msgspec.Struct, forbid_unknown_fields=True):
     topic: str
     identity: str | None
     events: Count
-    model_hash: str
     created_at: str
     shaping: dict[str, Any] = {}
     evaluation: dict[str, Any] = {}
     topic_id: str | None = None
+    model_hash: str = ""  # before version 2
 
 
+HEADER_FIELDS = tuple(name for name in Header.__struct_fields__ if name != "model_hash")
 HEADER_DECODER = msgspec.json.Decoder(Header)
 MOST_LEVELS = 20
 
@@ -255,16 +281,12 @@ class CheckpointFolder:
 
     def save(self, checkpoint: Checkpoint) -> int:
         """Write a checkpoint durably, drop the oldest; returns its size in bytes."""
-        content = checkpoint.to_bytes()
         newest = self.files()[:1]
         number = int(newest[0].stem) + 1 if newest else 1
         path = self.folder / f"{number:012d}{SUFFIX}"
         temporary = path.with_suffix(".tmp")
         try:
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            size = _write(temporary, checkpoint)
             temporary.rename(path)
             self._sync_folder()
         except OSError as exc:
@@ -275,7 +297,7 @@ class CheckpointFolder:
             raise CheckpointUnwritable(self._refused(exc)) from exc
         for old in self.files()[self.keep :]:
             self._remove(old)
-        return len(content)
+        return size
 
     def _remove(self, path: Path) -> None:
         """Remove what is not needed; that it stays costs room, not safety."""
@@ -297,6 +319,21 @@ class CheckpointFolder:
             f"checkpoint folder '{self.folder}' refuses {what}: {exc.strerror}; expected a "
             "writable folder with room (LIVETREE_CHECKPOINT__FOLDER)"
         )
+
+
+def _write(path: Path, checkpoint: Checkpoint) -> int:
+    """Write the file, and sync it; returns its size in bytes."""
+    pieces = checkpoint.pieces()
+    with ThreadPoolExecutor(1) as beside, path.open("wb") as file:
+        digest = beside.submit(digest_of, pieces)  # while the disk is busy
+        for piece in pieces:
+            file.write(piece)
+        file.flush()
+        os.fdatasync(file.fileno())
+        file.write(digest.result())
+        file.flush()
+        os.fsync(file.fileno())
+        return file.tell()
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The loop that learns: poll, learn, set aside, publish, checkpoint.
 
-Runs in a thread of its own, the only writer of the tree and the only user of the source. It ends
-by the stop flag, with a final checkpoint, or by a failure, which it records and announces; a dead
-loop never looks alive.
+Runs in a thread of its own, the only writer of the tree and the only user of the source. Of a
+checkpoint it only takes the copy; another thread writes it while the loop learns on, until so many
+events have come that the next one is due. It ends by the stop flag, with a final checkpoint, or by
+a failure, which it records and announces; a dead loop never looks alive.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
 
 from app.checkpoint import Checkpoint, CheckpointFolder
 from app.deadletter import DeadLetters, NoDeadLetters
@@ -26,7 +29,8 @@ from learner import LearnerError
 
 log = get_logger(__name__)
 
-# Taking a snapshot of a large tree may use at most about this share of the consumer's time.
+# Taking snapshots may use at most about this share of the consumer's time. A snapshot costs what
+# changed, so this is felt only where nearly all of a huge tree changes from one to the next.
 PUBLISH_SHARE = 0.1
 
 # A checkpoint that failed is tried again so much later, and each time twice as much later.
@@ -63,8 +67,10 @@ class Consumer:
         self._telemetry = Telemetry(metrics, settings.name)
         self._seldom = Seldom()
         self._start_at = Start()
-        self._waiting: list[Record] = []  # polled, but their schemas cannot be had yet
+        self._waiting: Sequence[Record] = []  # polled, but their schemas cannot be had yet
         self._kept: dict[int, int] = {}  # offsets of the newest checkpoint
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._writing: _Writing | None = None  # a checkpoint, one at a time
         self._stopping = threading.Event()
         self._stop_by = math.inf  # on the monotonic clock
         self._thread = threading.Thread(target=self._run, name="consumer", daemon=True)
@@ -104,6 +110,7 @@ class Consumer:
             self._fail(Unexpected(f"{type(exc).__name__}: {exc}"))
             log.exception("consumer failed")
         finally:
+            self._writer.shutdown()  # waits: the folder is let go after this thread
             self.source.close()
 
     def _consume(self) -> None:
@@ -118,14 +125,22 @@ class Consumer:
                 self._checkpoint.add(1)
             if self._publish.due():
                 self._publish_now()
-            if self._checkpoint.due():
-                self._checkpoint_now()
+            if self._writing is not None and (
+                self._writing.written.done() or self._checkpoint.enough
+            ):
+                self._end_checkpoint(self._writing)
+            if self._writing is None and self._checkpoint.due():
+                self._begin_checkpoint()
             self._telemetry.tick(self.source, self.training)
         self._publish_now()
+        if self._writing is not None:
+            self._end_checkpoint(self._writing)
         if self._checkpoint.pending:
-            self._checkpoint_now(final=True)
+            self._begin_checkpoint()
+            if self._writing is not None:
+                self._end_checkpoint(self._writing, final=True)
 
-    def _learn(self, records: list[Record]) -> None:
+    def _learn(self, records: Sequence[Record]) -> None:
         if not records:
             return
         started = time.perf_counter()
@@ -144,7 +159,7 @@ class Consumer:
         self._publish.add(outcome.learned)
         self._checkpoint.add(len(records))
 
-    def _wait(self, records: list[Record], exc: RegistryUnreachable) -> None:
+    def _wait(self, records: Sequence[Record], exc: RegistryUnreachable) -> None:
         """Keep the records for the next round: the registry's absence is no fault of theirs."""
         self._waiting = records
         if self._seldom.due("registry"):
@@ -161,14 +176,15 @@ class Consumer:
         return self.source.positions() | first
 
     def _moved(self) -> bool:
-        """Whether offsets went by that no record had, and no checkpoint has them yet.
+        """Whether offsets went by that no record had, and no checkpoint has or gets them.
 
         Otherwise the broker might drop them, and a restart would miss what never was an event.
         """
         tree = self.training.tree
         if self._checkpoints is None or tree is None or not tree.counters().events:
             return False
-        return any(at > self._kept.get(p, -1) for p, at in self._positions().items())
+        kept = self._kept if self._writing is None else self._writing.checkpoint.offsets
+        return any(at > kept.get(p, -1) for p, at in self._positions().items())
 
     def _publish_now(self) -> None:
         """Swap in a snapshot of what is learned; none before the first event."""
@@ -180,22 +196,24 @@ class Consumer:
         snapshot, scores = tree.snapshot(), self.training.evaluation.scores()
         self._serving.publish(Published(snapshot, time.time(), offsets, *scores))
         seconds = time.perf_counter() - started
+        self._publish.begun()
         self._publish.done(at_least_seconds=seconds / PUBLISH_SHARE)
         self._metrics.snapshots_published.labels(self.settings.name).inc()
         self._metrics.snapshot_publish_duration.observe(seconds)
 
-    def _checkpoint_now(self, *, final: bool = False) -> None:
-        """Make rejected records safe, then the model with its offsets, then tell the broker."""
+    def _begin_checkpoint(self) -> None:
+        """Make rejected records safe, then copy the model with its offsets and have it written."""
         tree = self.training.tree
         started = time.perf_counter()
         self._dead_letters.flush(self._may_wait)
+        self._checkpoint.begun()
         if self._checkpoints is None or tree is None:
             self._checkpoint.done()
             return
-        model, offsets = tree.to_bytes(), self._positions()
+        copying = time.perf_counter()
         checkpoint = Checkpoint.taken(
-            model=model,
-            offsets=offsets,
+            model=tree.to_pieces(),
+            offsets=self._positions(),
             topic=self.source.topic,
             identity=self.source.identity(),
             topic_id=self.source.topic_id,
@@ -203,25 +221,33 @@ class Consumer:
             shaping=self.shaping,
             evaluation=self.training.evaluation.to_dict(),
         )
+        self._metrics.checkpoint_pause.observe(time.perf_counter() - copying)
+        written = self._writer.submit(_write, self._checkpoints, checkpoint, started)
+        self._writing = _Writing(checkpoint, written)
+
+    def _end_checkpoint(self, writing: _Writing, *, final: bool = False) -> None:
+        """Wait until it is written, if it is not yet; tell the broker how far it reaches."""
+        self._writing, checkpoint = None, writing.checkpoint
         try:
-            size = self._checkpoints.save(checkpoint)
+            size, seconds = writing.written.result()
         except CheckpointUnwritable as exc:
             # Nothing is lost: the records are still in the log, and the next attempt comes.
             self._metrics.checkpoints.labels("failed").inc()
-            seconds = None if final else self._checkpoint.failed()
-            log.error("checkpoint not written", reason=str(exc), next_attempt_seconds=seconds)
+            later = None if final else self._checkpoint.failed()
+            log.error("checkpoint not written", reason=str(exc), next_attempt_seconds=later)
             if final:
                 raise
             return
-        self._kept = offsets
+        self._kept = dict(checkpoint.offsets)
         self._checkpoint.done()
-        self.source.commit(offsets)
-        seconds = time.perf_counter() - started
+        self.source.commit(self._kept)
         self._metrics.checkpoints.labels("written").inc()
         self._metrics.checkpoint_duration.observe(seconds)
         self._metrics.checkpoint_size.set(size)
         self._metrics.checkpoint_last_success.set(time.time())
-        log.info("checkpoint written", events=checkpoint.events, size_bytes=size, offsets=offsets)
+        log.info(
+            "checkpoint written", events=checkpoint.events, size_bytes=size, offsets=self._kept
+        )
 
     def _may_wait(self) -> bool:
         """Say that the loop waits and is alive; False: the process must end."""
@@ -234,6 +260,18 @@ class Consumer:
         self.on_failure()
 
 
+class _Writing(NamedTuple):
+    """A checkpoint on its way to the disk."""
+
+    checkpoint: Checkpoint
+    written: Future[tuple[int, float]]  # bytes, seconds
+
+
+def _write(folder: CheckpointFolder, checkpoint: Checkpoint, started: float) -> tuple[int, float]:
+    """Return the size of the file and the seconds since the checkpoint was begun."""
+    return folder.save(checkpoint), time.perf_counter() - started
+
+
 class _Due:
     """Whether something is to be done again: so much later or so many events later."""
 
@@ -243,6 +281,7 @@ class _Due:
         self._not_before = 0.0  # after a failure, whatever the number of events
         self._patience = RETRY_FIRST_SECONDS
         self.pending = 0  # events since the last time
+        self._begun = 0  # of those before, in what is being done
 
     def add(self, events: int) -> None:
         self.pending += events
@@ -251,16 +290,25 @@ class _Due:
         if not self.pending:
             return False
         now = time.monotonic()
-        enough = 0 < self._every_events <= self.pending
-        return (enough or now >= self._next) and now >= self._not_before
+        return (self.enough or now >= self._next) and now >= self._not_before
+
+    @property
+    def enough(self) -> bool:
+        """Whether no more events may go by, whatever the time is."""
+        return 0 < self._every_events <= self.pending
+
+    def begun(self) -> None:
+        """Count from here; what was counted comes back if this fails."""
+        self._begun, self.pending = self.pending, 0
 
     def done(self, at_least_seconds: float = 0.0) -> None:
-        self.pending = 0
+        self._begun = 0
         self._next = time.monotonic() + max(self._every_seconds, at_least_seconds)
         self._not_before, self._patience = 0.0, RETRY_FIRST_SECONDS
 
     def failed(self) -> float:
         """Try again soon, and later each time; returns in how many seconds."""
+        self.pending, self._begun = self.pending + self._begun, 0
         seconds = self._patience
         self._next = self._not_before = time.monotonic() + seconds
         self._patience = min(2 * seconds, RETRY_MOST_SECONDS)

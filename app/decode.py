@@ -9,7 +9,6 @@ so does one with a name that a Struct cannot have.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -19,6 +18,8 @@ from msgspec.structs import astuple
 
 from app.errors import DecodeError
 from app.event import (
+    NEEDS_ESCAPE,
+    TYPES,
     JsonValue,
     bad_weight,
     check_features,
@@ -31,22 +32,25 @@ from app.event import (
 )
 from app.format import EventFormat, JsonFormat
 from app.settings import EventSettings
-from learner import HEAVIEST, LONGEST_TEXT, Encoder, Feature, Kind, Schema, Value
-
-TYPES: dict[Kind, Any] = {
-    Kind.NUMERIC: float | None,
-    Kind.NOMINAL: JsonValue | None,
-    Kind.SPARSE: list[JsonValue] | dict[str, Any] | None,
-}
-NEEDS_ESCAPE = re.compile(r'["\\\x00-\x1f]')  # msgspec finds fields by their bytes in the JSON
+from learner import (
+    HEAVIEST,
+    LONGEST_TEXT,
+    Encoder,
+    Feature,
+    Kind,
+    Schema,
+    UnknownLabel,
+    Value,
+)
 
 
 class Rejected(NamedTuple):
     """A record that cannot be learned: its place in the batch, why, and its id where known."""
 
     place: int
-    error: DecodeError
+    error: DecodeError | UnknownLabel
     id: object = None
+    stage: str = "decode"
 
 
 @dataclass
@@ -73,11 +77,16 @@ def decoder_for(
     encoder: Encoder, event: EventSettings, max_features: int, form: EventFormat | None = None
 ) -> Decoder:
     """Return the quickest decoder for what the encoder knows."""
-    names = [feature.name for feature in encoder.schema.features]
-    names += [*event.reserved, *([event.features_field] if event.features_field else [])]
-    if encoder.growing or any(NEEDS_ESCAPE.search(name) for name in names):
+    if needs_care(encoder, event):
         return GrowingDecoder(encoder, event, max_features, form)
     return StructDecoder(encoder.schema, event, form)
+
+
+def needs_care(encoder: Encoder, event: EventSettings) -> bool:
+    """Whether fields may appear, or are written in JSON otherwise than they are named."""
+    names = [feature.name for feature in encoder.schema.features]
+    names += [*event.reserved, *([event.features_field] if event.features_field else [])]
+    return encoder.growing or any(NEEDS_ESCAPE.search(name) for name in names)
 
 
 class StructDecoder:

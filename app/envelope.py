@@ -15,7 +15,6 @@ import base64
 import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,12 +22,10 @@ import msgspec
 from app.errors import BadEnvelope, DecodeError
 from app.event import seconds_of, short, too_large
 from app.format import EventFormat
-from app.source import Record
+from app.source import Listed, Record, Records
 
 VERSION = "1.0"
 STRUCTURED = "application/cloudevents"
-VALUE = itemgetter(Record._fields.index("value"))
-HEADERS = itemgetter(Record._fields.index("headers"))
 
 
 class Stamp(NamedTuple):
@@ -53,7 +50,7 @@ class Refused(NamedTuple):
 class Opened:
     """A batch of records and the bytes of the event in each, in the same order."""
 
-    records: Sequence[Record]
+    records: Records
     values: list[bytes | None]
     stamps: dict[int, Stamp] = field(default_factory=dict)  # by place; plain records have none
     refused: list[Refused] = field(default_factory=list)  # not among the records
@@ -93,11 +90,12 @@ _structured = msgspec.json.Decoder(_Structured)
 
 def open_all(records: Sequence[Record], form: EventFormat, max_bytes: int) -> Opened:
     """Take every event out of its envelope; a bad envelope costs only its own record."""
-    if not any(map(HEADERS, records)):  # the usual case must cost nothing
-        return Opened(records, list(map(VALUE, records)))
-    opened = Opened([], [])
+    given = records if isinstance(records, Records) else Listed(records)
+    if not any(given.headers()):  # the usual case must cost nothing
+        return Opened(given, given.values())
+    opened = Opened(given, [])
     kept: list[Record] = []
-    for record in records:
+    for record in given:
         envelope = None
         try:
             headers = dict(record.headers or ())
@@ -111,7 +109,7 @@ def open_all(records: Sequence[Record], form: EventFormat, max_bytes: int) -> Op
             opened.stamps[len(kept)] = Stamp(envelope.id, seconds_of(envelope.time))
         kept.append(record)
         opened.values.append(value)
-    opened.records = kept
+    opened.records = Listed(kept)
     return opened
 
 

@@ -15,6 +15,7 @@
     │   ├── NotAnObject
     │   ├── BadEnvelope          a CloudEvent that cannot be opened
     │   ├── NotAvro
+    │   ├── NotBinary            not a whole number of rows
     │   ├── UnusableSchema       the registry has no such schema, or one we do not read
     │   ├── BadLabel             missing, null or of a wrong type
     │   ├── BadWeight            missing, not a number or not above zero
@@ -128,6 +129,10 @@ class NotAvro(DecodeError):
     """The record is not Avro with a schema's id before it, or does not fit that schema."""
 
 
+class NotBinary(DecodeError):
+    """The record is not one or more whole rows of the declared layout."""
+
+
 class UnusableSchema(DecodeError):
     """The registry has no schema of the record's id, or one that is not read here."""
 
@@ -194,6 +199,7 @@ POLICY: dict[type[Exception], Policy] = {
     NotAnObject: Policy(400, "not_an_object", SKIP, 1, "Not an object"),
     BadEnvelope: Policy(400, "bad_envelope", SKIP, 1, "Not a CloudEvent"),
     NotAvro: Policy(400, "not_avro", SKIP, 1, "Not Avro"),
+    NotBinary: Policy(400, "not_binary", SKIP, 1, "Not whole rows"),
     UnusableSchema: Policy(422, "unusable_schema", SKIP, 1, "Schema cannot be used"),
     BadLabel: Policy(422, "bad_label", SKIP, 1, "Bad label"),
     BadWeight: Policy(422, "bad_weight", SKIP, 1, "Bad weight"),

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.errors import CheckpointUnreadable
+from app.kernels.tally import tally
 
 Codes = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
@@ -50,19 +51,25 @@ class Prequential:
     def update(self, actual: Codes, predicted: Codes) -> None:
         """Take in a batch: the classes the events had, and those predicted before learning."""
         self.events += len(actual)
-        self._correct += int(np.count_nonzero(actual == predicted))
-        self._actual = _added(self._actual, actual)
-        self._predicted = _added(self._predicted, predicted)
-        self._last_actual = np.concatenate((self._last_actual, actual))[-self.window :]
-        self._last_predicted = np.concatenate((self._last_predicted, predicted))[-self.window :]
+        self._actual = _grown(self._actual, actual)
+        self._predicted = _grown(self._predicted, predicted)
+        self._correct += tally(actual, predicted, self._actual, self._predicted)
+        self._last_actual = self._latest(self._last_actual, actual)
+        self._last_predicted = self._latest(self._last_predicted, predicted)
+
+    def _latest(self, before: Codes, codes: Codes) -> Codes:
+        """Return the codes in the window, as a copy: those given are their giver's."""
+        if len(codes) >= self.window:
+            return codes[-self.window :].copy()
+        return np.concatenate((before, codes))[-self.window :]
 
     def scores(self) -> Scores:
         """Return the scores as of now."""
         actual, predicted = self._last_actual, self._last_predicted
-        correct = int(np.count_nonzero(actual == predicted))
-        none = np.zeros(0, np.int64)
+        classes, guesses = np.zeros_like(self._actual), np.zeros_like(self._predicted)
+        correct = tally(actual, predicted, classes, guesses)
         overall = _scores(self.events, self._correct, self._actual, self._predicted)
-        recent = _scores(len(actual), correct, _added(none, actual), _added(none, predicted))
+        recent = _scores(len(actual), correct, classes, guesses)
         return Scores(*overall, *recent)
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,11 +147,10 @@ def _require_consistent(state: _State) -> None:
         raise ValueError("last_actual holds the class -1; expected one that is known")
 
 
-def _added(counts: Counts, codes: Codes) -> Counts:
-    """Return counts with the codes counted in, longer where a new class appeared."""
-    found = np.bincount(codes[codes >= 0], minlength=len(counts))
-    found[: len(counts)] += counts
-    return found
+def _grown(counts: Counts, codes: Codes) -> Counts:
+    """Return counts that have a place for every code."""
+    most = int(codes.max(initial=-1)) + 1
+    return counts if most <= len(counts) else np.pad(counts, (0, most - len(counts)))
 
 
 def _scores(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -30,6 +31,14 @@ EXPECTED = {
     Kind.NOMINAL: ONE_VALUE,
     Kind.SPARSE: "a list of tokens, or an object of token: true",
 }
+LONGEST_NAME = 100  # characters of a field's name in an error message
+# The same for a Struct that is made from a schema: what a decoder takes without being asked twice.
+TYPES: dict[Kind, Any] = {
+    Kind.NUMERIC: float | None,
+    Kind.NOMINAL: JsonValue | None,
+    Kind.SPARSE: list[JsonValue] | dict[str, Any] | None,
+}
+NEEDS_ESCAPE = re.compile(r'["\\\x00-\x1f]')  # msgspec finds fields by their bytes in the JSON
 LARGEST = sys.float_info.max
 MILLISECONDS_FROM = 1e11  # as seconds this would be the year 5138
 
@@ -122,7 +131,8 @@ def check_features(features: Mapping[str, Any], known: Iterable[Feature]) -> Non
         value = features.get(feature.name)
         if value is not None and not _fits(feature.kind, value):
             name, expected = feature.name, EXPECTED[feature.kind]
-            raise BadFeature(f"feature '{name}' is {short(value)}; expected {expected}", name)
+            what = f"feature '{name:.{LONGEST_NAME}}'"  # a name may be as long as a record
+            raise BadFeature(f"{what} is {short(value)}; expected {expected}", name)
 
 
 def seconds_of(time: object) -> float | None:

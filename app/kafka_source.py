@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from itertools import repeat
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import (
@@ -23,8 +22,8 @@ from confluent_kafka import (
 
 from app.connection import READING, Connection, refused
 from app.errors import OffsetOutOfRange, SourceChanged, SourceError
-from app.header import headers_of
 from app.log import get_logger
+from app.message import Messages
 from app.settings import KafkaSettings
 from app.source import Record, Start
 from app.topic_id import TopicId
@@ -95,7 +94,7 @@ class KafkaSource:
         """Remember where to begin; the partitions are assigned once the topic is there."""
         self._start = start
 
-    def poll(self, limit: int) -> list[Record]:
+    def poll(self, limit: int) -> Sequence[Record]:
         """Return up to ``limit`` records; a failure is raised once its predecessors are out."""
         if self._failure is not None:
             raise self._failure
@@ -117,36 +116,37 @@ class KafkaSource:
         messages = [first, *self._consumer.consume(limit - 1, 0)] if limit > 1 else [first]
         return self._records(messages)
 
-    def _records(self, messages: list[Message]) -> list[Record]:
+    def _records(self, messages: list[Message]) -> Sequence[Record]:
         # Whole-list steps: a loop over the messages costs twice as much.
-        faulty = [message for message in messages if message.error() is not None]
-        if faulty:
+        faulty: list[Message] = []
+        if any(map(Message.error, messages)):
+            faulty = [message for message in messages if message.error() is not None]
             messages = [message for message in messages if message.error() is None]
+        first, last = self._ends_of(messages)
         positions = self._positions
-        partitions: list[Any] = list(map(Message.partition, messages))
-        offsets: list[Any] = list(map(Message.offset, messages))
-        fields = zip(
-            repeat(self.topic),
-            partitions,
-            offsets,
-            map(Message.key, messages),
-            map(Message.value, messages),
-            [stamp for _, stamp in map(Message.timestamp, messages)],
-            headers_of(messages),
-            strict=False,
-        )
-        records: list[Record] = list(map(tuple.__new__, repeat(Record), fields))
-        first = dict(zip(reversed(partitions), reversed(offsets), strict=True))
         if any(offset < positions.get(partition, 0) for partition, offset in first.items()):
             # Delivered again after a new assignment; learned already.
-            records = [r for r in records if r.offset >= positions.get(r.partition, 0)]
-            positions |= {record.partition: record.offset + 1 for record in records}
-        else:
-            last = dict(zip(partitions, offsets, strict=True))
-            positions |= {partition: offset + 1 for partition, offset in last.items()}
+            placed: list[Any] = [(m, m.partition(), m.offset()) for m in messages]
+            placed = [(m, p, offset) for m, p, offset in placed if offset >= positions.get(p, 0)]
+            messages = [message for message, _, _ in placed]
+            last = {partition: offset for _, partition, offset in placed}
+        positions |= {partition: offset + 1 for partition, offset in last.items()}
         for message in faulty:
             self._on_message_error(message)
-        return records
+        return Messages(self.topic, messages) if messages else []
+
+    def _ends_of(self, messages: list[Message]) -> tuple[dict[int, int], dict[int, int]]:
+        """Return the first and the last offset of each partition."""
+        partitions: list[Any] = [message.partition() for message in messages[:1]]
+        if len(self._assigned) > 1 or [m.partition() for m in messages[-1:]] != partitions:
+            partitions = list(map(Message.partition, messages))
+        first: dict[int, Any] = {}
+        last: dict[int, Any] = {}
+        backwards = partitions[::-1]
+        for partition in set(partitions):
+            first[partition] = messages[partitions.index(partition)].offset()
+            last[partition] = messages[-1 - backwards.index(partition)].offset()
+        return first, last
 
     def _look(self) -> bool:
         """Look after the topic, and after positions in it; False while there is nothing to poll."""

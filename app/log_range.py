@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from app.connection import READING, Connection, refused
 from app.errors import OffsetOutOfRange, SourceError
-from app.header import headers_of
+from app.message import Messages
 from app.settings import KafkaSettings
 from app.source import Record
 
@@ -127,7 +127,7 @@ class LogRange:
                     f"{span.end} are asked for, the broker holds {held.start} to {held.end}"
                 )
 
-    def read(self, spans: Mapping[int, Span]) -> Iterator[list[Record]]:
+    def read(self, spans: Mapping[int, Span]) -> Iterator[Sequence[Record]]:
         """Yield the records of these offsets in batches; ends with them, not later."""
         self.check(spans)
         self.reached = {partition: span.start for partition, span in spans.items()}
@@ -141,7 +141,7 @@ class LogRange:
         while batch := list(islice(merged, BATCH)):
             yield batch
 
-    def _partition(self, partition: int, span: Span) -> Iterator[list[Record]]:
+    def _partition(self, partition: int, span: Span) -> Iterator[Sequence[Record]]:
         """Read one partition with a consumer of its own, so that no partition holds up another."""
         consumer = self._consumer()
         try:
@@ -172,23 +172,12 @@ class LogRange:
         finally:
             consumer.close()
 
-    def _records(self, partition: int, messages: list[Any], span: Span) -> list[Record]:
+    def _records(self, partition: int, messages: list[Any], span: Span) -> Sequence[Record]:
         inside = [message for message in messages if message.offset() < span.end]
         last = messages[-1].offset()
         # A record beyond the end tells that all before it has been seen, gaps included.
         self.reached[partition] = min(span.end, last + 1)
-        return [
-            Record(
-                self.topic,
-                partition,
-                message.offset(),
-                message.key(),
-                message.value(),
-                message.timestamp()[1],
-                headers,
-            )
-            for message, headers in zip(inside, headers_of(inside), strict=True)
-        ]
+        return Messages(self.topic, inside)
 
     def _raise_if_final(self, error: KafkaError, partition: int, span: Span) -> None:
         """Raise for what no waiting mends; the rest mends itself, or ends as a stall."""
@@ -231,6 +220,6 @@ FINAL = (
 )
 
 
-def _flat(batches: Iterable[list[Record]]) -> Iterator[Record]:
+def _flat(batches: Iterable[Sequence[Record]]) -> Iterator[Record]:
     for batch in batches:
         yield from batch

@@ -6,7 +6,9 @@ classes or features.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +23,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
@@ -45,11 +47,16 @@ class BatchHistogram(Collector):
         self._counts = np.zeros(len(bounds) + 1, np.int64)
         self._sum = 0.0
 
-    def observe_many(self, values: npt.NDArray[np.float64]) -> None:
-        """Count every value; one thread only."""
+    def observe_many(self, values: npt.NDArray[np.float64], count: int | None = None) -> None:
+        """Count every value; one thread only. Fewer values than the count are an even sample."""
+        wanted = len(values) if count is None else count
+        if not wanted:
+            return
         places = np.searchsorted(self._bounds, values, side="left")
-        self._counts = self._counts + np.bincount(places, minlength=len(self._counts))
-        self._sum += float(values.sum())
+        found = np.bincount(places, minlength=len(self._counts)) * (wanted // len(values))
+        found[places[-1]] += wanted % len(values)
+        self._counts = self._counts + found
+        self._sum += float(values.mean()) * wanted
 
     def collect(self) -> Iterator[Metric]:
         """Yield the histogram as the exposition format has it."""
@@ -58,6 +65,65 @@ class BatchHistogram(Collector):
         buckets = [(bound, float(total)) for bound, total in zip(bounds, totals, strict=True)]
         family = HistogramMetricFamily(self.name, self.help_text)
         family.add_metric([], buckets, self._sum)
+        yield family
+
+    def describe(self) -> Iterator[Metric]:
+        """Yield the name alone, so that registering it twice is refused."""
+        yield HistogramMetricFamily(self.name, self.help_text)
+
+
+class LoopCounter(Collector):
+    """A counter that only the event loop's thread counts.
+
+    The client's own takes a lock and looks its labels up; all of them together took 12 us a
+    request, as much as the rest of a prediction.
+    """
+
+    def __init__(self, name: str, help_text: str, labels: Sequence[str]) -> None:
+        self.name, self.help_text, self._labelnames = name, help_text, labels
+        self._counts: dict[tuple[str, ...], int] = {}
+
+    def inc(self, labels: tuple[str, ...]) -> None:
+        """Count one."""
+        self._counts[labels] = self._counts.get(labels, 0) + 1
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all counts."""
+        family = CounterMetricFamily(self.name, self.help_text, labels=self._labelnames)
+        for labels, count in self._counts.copy().items():
+            family.add_metric(labels, count)
+        yield family
+
+    def describe(self) -> Iterator[Metric]:
+        """Yield the name alone, so that registering it twice is refused."""
+        yield CounterMetricFamily(self.name, self.help_text)
+
+
+class LoopHistogram(Collector):
+    """A histogram of the same kind."""
+
+    def __init__(
+        self, name: str, help_text: str, labels: Sequence[str], bounds: Sequence[float]
+    ) -> None:
+        self.name, self.help_text, self._labelnames = name, help_text, labels
+        self._bounds = bounds
+        self._found: dict[tuple[str, ...], tuple[list[int], list[float]]] = {}
+
+    def observe(self, labels: tuple[str, ...], value: float) -> None:
+        """Count a value."""
+        found = self._found.get(labels)
+        if found is None:
+            found = self._found[labels] = ([0] * (len(self._bounds) + 1), [0.0])
+        found[0][bisect_left(self._bounds, value)] += 1
+        found[1][0] += value
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the histogram of every combination of labels."""
+        family = HistogramMetricFamily(self.name, self.help_text, labels=self._labelnames)
+        bounds = [*map(str, self._bounds), "+Inf"]
+        for labels, (counts, total) in self._found.copy().items():
+            buckets = list(zip(bounds, map(float, accumulate(counts)), strict=True))
+            family.add_metric(labels, buckets, total[0])
         yield family
 
     def describe(self) -> Iterator[Metric]:
@@ -197,6 +263,9 @@ class Metrics:
         self.checkpoint_duration = self._histogram(
             "checkpoint_duration_seconds", "Time to write a checkpoint.", [], LATENCY
         )
+        self.checkpoint_pause = self._histogram(
+            "checkpoint_pause_seconds", "Time that learning stood still to copy one.", [], LATENCY
+        )
         self.checkpoint_size = self._gauge("checkpoint_size_bytes", "Size of the last checkpoint.")
         self.checkpoint_last_success = self._gauge(
             "checkpoint_last_success_timestamp_seconds", "When the last one was written, Unix time."
@@ -218,25 +287,23 @@ class Metrics:
         self.predictions = self._counter(
             "predictions", "Events predicted for clients, by outcome.", ["model", "outcome"]
         )
-        self.http_requests = Counter(
-            "http_requests_total",
-            "HTTP requests answered.",
-            ["method", "route", "code"],
-            registry=self.registry,
+        self.http_requests = LoopCounter(
+            "http_requests", "HTTP requests answered.", ["method", "route", "code"]
         )
+        self.registry.register(self.http_requests)
         self.http_unauthorized = Counter(
             "http_unauthorized_total",
             "HTTP requests refused for their key, by reason: missing, wrong.",
             ["reason"],
             registry=self.registry,
         )
-        self.http_request_duration = Histogram(
+        self.http_request_duration = LoopHistogram(
             "http_request_duration_seconds",
             "Time to answer an HTTP request.",
             ["method", "route"],
-            buckets=LATENCY,
-            registry=self.registry,
+            LATENCY,
         )
+        self.registry.register(self.http_request_duration)
         self.http_requests_in_progress = Gauge(
             "http_requests_in_progress", "HTTP requests being answered.", registry=self.registry
         )

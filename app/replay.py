@@ -51,7 +51,7 @@ class Log(Protocol):
     def check(self, spans: Mapping[int, Span]) -> None:
         """Raise OffsetOutOfRange unless all of these are held."""
 
-    def read(self, spans: Mapping[int, Span]) -> Iterator[list[Record]]:
+    def read(self, spans: Mapping[int, Span]) -> Iterator[Sequence[Record]]:
         """Yield the records in batches."""
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class FileRange:
                     f"{partition} are asked for, it holds 0 to {held.end} in partition 0"
                 )
 
-    def read(self, spans: Mapping[int, Span]) -> Iterator[list[Record]]:
+    def read(self, spans: Mapping[int, Span]) -> Iterator[Sequence[Record]]:
         """Yield the lines that begin inside the span; an unfinished last line is left out."""
         self.check(spans)
         span = spans.get(0, Span(0, 0))
@@ -279,7 +279,7 @@ def save(log: Log, run: Run, folder: Path) -> int:
             )
         return checkpoints.save(
             Checkpoint.taken(
-                model=tree.to_bytes(),
+                model=tree.to_pieces(),
                 offsets=log.reached,
                 topic=log.topic,
                 identity=log.identity,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from learner import Snapshot
 
@@ -19,6 +20,7 @@ class Published:
     kappa: float | None = None
     window_accuracy: float | None = None
     window_kappa: float | None = None
+    kept: dict[Any, Any] = field(default_factory=dict, repr=False)  # what readers derive from it
 
 
 class Serving:

@@ -117,8 +117,8 @@ class RegistrySettings(Group):
 class EventSettings(Group):
     """Where an event carries what; an event is one JSON object, or an Avro record."""
 
-    format: Literal["json", "avro"] = "json"
-    """How events are written: JSON, or Avro after the id of its schema in a registry."""
+    format: Literal["json", "avro", "binary"] = "json"
+    """How events are written: JSON, Avro after its schema's id in a registry, or binary rows."""
     registry: RegistrySettings = RegistrySettings()
     """The schema registry that events in Avro are read with."""
     label_field: str = Field(default="label", min_length=1)
@@ -300,7 +300,7 @@ class CheckpointSettings(Group):
     every_seconds: float = Field(default=30, gt=0, le=86_400)
     """Seconds between two checkpoints while events arrive."""
     every_events: int = Field(default=0, ge=0)
-    """Also after so many events; 0: by time only."""
+    """Also after so many events, once the one before is written; 0: by time only."""
     keep: int = Field(default=3, ge=1, le=1000)
     """How many of the newest stay."""
 

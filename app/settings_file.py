@@ -237,6 +237,7 @@ def _contradictions(settings: Settings) -> list[str]:
     return [
         *problems,
         *_format_problems(settings),
+        *_layout_problems(settings, schema),
         *_kafka_problems(settings),
         *_tree_problems(settings),
     ]
@@ -264,6 +265,33 @@ def _format_problems(settings: Settings) -> list[str]:
     if registry.username is not None and registry.token is not None:
         problems.append(f"{where} has a username and a token; expected one way to get in")
     return problems
+
+
+def _layout_problems(settings: Settings, schema: learner.Schema | None) -> list[str]:
+    """Name what stands against rows of fixed width."""
+    if settings.event.format != "binary":
+        return []
+    lacks = []
+    if settings.source == "file":
+        lacks.append("json with the source file, which has one event a line")
+    if settings.schema_.growing:
+        lacks.append("schema.growing to be false: rows have no place for more")
+    lacks += [
+        f"no event.{field}, which rows do not have"
+        for field in ("features_field", "id_field")
+        if getattr(settings.event, field) is not None
+    ]
+    if schema is None:
+        lacks.append("a declared schema (schema.features or schema.file)")
+    else:
+        lacks += [] if schema.classes else ["all classes in schema.classes"]
+    for feature in schema.features if schema is not None else ():
+        values, most = len(feature.values), settings.schema_.max_values
+        if feature.kind == learner.Kind.SPARSE:
+            lacks.append(f"no sparse_binary feature, which '{feature.name}' is")
+        if feature.kind == learner.Kind.NOMINAL and not 0 < values <= most:
+            lacks.append(f"1 to {most} values of the feature '{feature.name}', all that there are")
+    return [f"event.format (LIVETREE_EVENT__FORMAT) is 'binary'; expected {it}" for it in lacks]
 
 
 def _kafka_problems(settings: Settings) -> list[str]:

@@ -7,8 +7,14 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, overload
+
+import numpy as np
+import numpy.typing as npt
+
+Headers = list[tuple[str, str | bytes | None]]
 
 
 class Record(NamedTuple):
@@ -20,7 +26,66 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None  # None: a tombstone
     timestamp_ms: int | None = None  # None or below 1: unknown
-    headers: list[tuple[str, str | bytes | None]] | None = None
+    headers: Headers | None = None
+
+
+class Records(Sequence[Record]):
+    """Records in their order, and single columns of them.
+
+    A column costs much less than the records: a source need not make a record before somebody
+    asks for it, and for most nobody does.
+    """
+
+    @overload
+    def __getitem__(self, place: int) -> Record: ...
+    @overload
+    def __getitem__(self, place: slice) -> Records: ...
+    @abstractmethod
+    def __getitem__(self, place: int | slice) -> Record | Records:
+        """Return one record, or some as a batch of their own."""
+
+    @abstractmethod
+    def values(self) -> list[bytes | None]:
+        """Return the value of each record."""
+
+    @abstractmethod
+    def headers(self) -> Sequence[Headers | None]:
+        """Return the headers of each record."""
+
+    @abstractmethod
+    def timestamps_ms(self, step: int = 1) -> npt.NDArray[np.float64]:
+        """Return the time of every so many-th record, NaN or below 1 where it is unknown."""
+
+
+class Listed(Records):
+    """Records that are made already."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, place: int) -> Record: ...
+    @overload
+    def __getitem__(self, place: slice) -> Records: ...
+    def __getitem__(self, place: int | slice) -> Record | Records:
+        if isinstance(place, slice):
+            return Listed(self._records[place])
+        return self._records[place]
+
+    def values(self) -> list[bytes | None]:
+        """Return the value of each record."""
+        return [record.value for record in self._records]
+
+    def headers(self) -> list[Headers | None]:
+        """Return the headers of each record."""
+        return [record.headers for record in self._records]
+
+    def timestamps_ms(self, step: int = 1) -> npt.NDArray[np.float64]:
+        """Return the time of every so many-th record."""
+        return np.array([record.timestamp_ms for record in self._records[::step]], np.float64)
 
 
 class Start(NamedTuple):
@@ -48,7 +113,7 @@ class Source(Protocol):
     def open(self, start: Start) -> None:
         """Begin at the checkpoint's offsets, or at the configured end for other partitions."""
 
-    def poll(self, limit: int) -> list[Record]:
+    def poll(self, limit: int) -> Sequence[Record]:
         """Return up to ``limit`` records in order; waits a moment when there are none."""
 
     def positions(self) -> dict[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,8 @@ class Telemetry:
             "candidate_checks": metrics.candidate_checks,
             "reevaluations": metrics.reevaluations,
         }
+        self._learned = metrics.events_learned.labels(model)  # finding a series takes longer
+        self._consumed: dict[str, Any] = {}  # by topic
         self._seldom = Seldom()
         self._last_tick = time.monotonic()
         self._learned_since_tick = 0
@@ -73,7 +76,9 @@ class Telemetry:
     ) -> None:
         """Count one batch."""
         metrics = self._metrics
-        metrics.events_consumed.labels(topic).inc(len(records))
+        if topic not in self._consumed:
+            self._consumed[topic] = metrics.events_consumed.labels(topic)
+        self._consumed[topic].inc(len(records))
         metrics.tombstones.inc(outcome.tombstones)
         stamp = (records[-1].timestamp_ms or 0) if records else 0
         if stamp > 0:
@@ -81,11 +86,11 @@ class Telemetry:
             metrics.last_event_timestamp.set(self._last_timestamp)
         if outcome.learned:
             self._learned_since_tick += outcome.learned
-            metrics.events_learned.labels(self._model).inc(outcome.learned)
+            self._learned.inc(outcome.learned)
             metrics.learn_duration.observe(seconds)
         if outcome.times.size:
-            ages = time.time() - outcome.times
-            metrics.event_to_learned.observe_many(np.maximum(ages, 0.0))
+            ages = np.maximum(time.time() - outcome.times, 0.0)
+            metrics.event_to_learned.observe_many(ages, outcome.timed)
 
     def rejected(self, aside: SetAside, *, kept: bool) -> None:
         """Count and log a record that was not learned."""

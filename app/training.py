@@ -14,24 +14,32 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from app.binary import BinaryFormat, BinaryReader, RowLayout
 from app.deadletter import Reason
-from app.decode import Decoded, Decoder, Rejected, decoder_for
+from app.decode import Rejected, needs_care
 from app.envelope import NO_STAMP, Opened, open_all
 from app.errors import DecodeError
 from app.evaluation import Prequential
-from app.event import features_of, label_of, short, weight_of
+from app.event import features_of, label_of, weight_of
 from app.format import EventFormat, JsonFormat
+from app.json_reader import JsonReader
 from app.log import get_logger
+from app.reader import PlainReader, Reader, Rows
 from app.registry import Registry
-from app.settings import EventSettings, Settings
+from app.settings import Settings
 from app.source import Record
-from learner import LONGEST_TEXT, Encoder, Schema, StreamingTree, UnknownLabel
+from learner import LONGEST_TEXT, Encoder, Kind, Schema, StreamingTree
 
 log = get_logger(__name__)
 
 Floats = npt.NDArray[np.float64]
 
 BATCH = 1000  # beyond this, decoding holds up the API's thread for too long
+# Asking a message for its time takes as long as learning it: where a large batch, which has piled
+# up, has but the broker's times, one in so many is asked.
+LARGE = 256
+STEP = 32
+ROWS = 20_000  # of records that hold many, for the same reason; these are read much quicker
 RARE = 0.05  # share of a feature's values below which a shape counts as an accident
 
 
@@ -51,6 +59,7 @@ class Outcome:
     tombstones: int = 0
     rejected: list[SetAside] = field(default_factory=list)
     times: Floats = field(default_factory=lambda: np.empty(0))  # Unix time, where known
+    timed: int = 0  # events that these are the times of; more than there are: an even sample
 
 
 class Training:
@@ -64,11 +73,11 @@ class Training:
         form: EventFormat | None = None,
     ) -> None:
         self.settings = settings
-        self._form = form or event_format(settings.event)
+        self._form = form or event_format(settings)
         self.evaluation = evaluation or Prequential(settings.evaluation.window)
         self._held_back: list[Record] = []
         self._examples: list[dict[str, Any]] = []
-        self._decoder: Decoder | None = None
+        self._reader: Reader | None = None
         self.tree: StreamingTree | None = None
         if tree is not None:
             self._begin(tree)
@@ -85,9 +94,16 @@ class Training:
         outcome, opened = self._opened(records)
         if self.tree is None:
             opened = self._open(self._infer(opened, outcome))
-        for part in opened.parts(BATCH):
+        for part in opened.parts(self._records_at_once(opened)):
             self._learn_batch(part, outcome)
         return outcome
+
+    def _records_at_once(self, opened: Opened) -> int:
+        """Return how many records are read together: fewer where the first holds many events."""
+        if not isinstance(self._form, BinaryFormat) or not opened.values:
+            return BATCH
+        width = self._form.layout.width
+        return max(1, min(BATCH, ROWS * width // max(width, len(opened.values[0] or b""))))
 
     def check(self, records: Sequence[Record]) -> list[SetAside]:
         """Return the records that would be rejected now; nothing is learned.
@@ -98,7 +114,7 @@ class Training:
         outcome, opened = self._opened(records)
         for part in opened.parts(BATCH):
             if self.tree is not None:
-                self._decode(part, outcome)
+                self._read(part, outcome)
                 continue
             for record, value in zip(part.records, part.values, strict=True):
                 try:
@@ -123,57 +139,27 @@ class Training:
     def _learn_batch(self, opened: Opened, outcome: Outcome) -> None:
         if self.tree is None:
             return
-        decoded, labels = self._decode(opened, outcome)
-        if not labels.size:
+        rows = self._read(opened, outcome)
+        if not rows.labels.size:
             return
-        predicted = np.empty(len(labels), np.int32)
-        batch = self.tree.encoder.encode(decoded.rows)
-        weights = np.array(decoded.weights) if decoded.weights else None
-        self.tree.learn(batch, labels, weights, predicted)
-        self.evaluation.update(labels, predicted)
-        outcome.learned += len(labels)
-        outcome.times = np.concatenate((outcome.times, _times(opened, decoded)))
+        predicted = np.empty(len(rows.labels), np.int32)
+        self.tree.learn(rows.batch, rows.labels, rows.weights, predicted)
+        self.evaluation.update(rows.labels, predicted)
+        outcome.learned += len(rows.labels)
+        times, timed = _times(opened, rows)
+        outcome.times = np.concatenate((outcome.times, times)) if outcome.timed else times
+        outcome.timed += timed
 
-    def _decode(self, opened: Opened, outcome: Outcome) -> tuple[Decoded, npt.NDArray[np.int32]]:
-        """Return the events among the records, and their classes."""
-        assert self.tree is not None
-        assert self._decoder is not None
-        records = opened.records
-        decoded = self._decoder.decode(opened.values)
-        outcome.tombstones += decoded.tombstones
+    def _read(self, opened: Opened, outcome: Outcome) -> Rows:
+        """Return the events among the records."""
+        assert self._reader is not None
+        rows = self._reader.read(opened.values)
+        outcome.tombstones += rows.tombstones
         outcome.rejected += [
-            SetAside(records[bad.place], Reason("decode", bad.error), _id_of(bad, opened))
-            for bad in decoded.rejected
+            SetAside(opened.records[bad.place], Reason(bad.stage, bad.error), _id_of(bad, opened))
+            for bad in rows.rejected
         ]
-        labels = self.tree.encoder.encode_labels(decoded.labels)
-        if labels.size and labels.min() < 0:
-            labels = self._refuse_labels(records, decoded, labels, outcome)
-        return decoded, labels
-
-    def _refuse_labels(
-        self,
-        records: Sequence[Record],
-        decoded: Decoded,
-        labels: npt.NDArray[np.int32],
-        outcome: Outcome,
-    ) -> npt.NDArray[np.int32]:
-        """Take the events out whose class would be one too many."""
-        name, most = self.settings.event.label_field, self.settings.schema_.max_classes
-        keep = [row for row, code in enumerate(labels) if code >= 0]
-        for row in np.flatnonzero(labels < 0):
-            label = decoded.labels[row]
-            expected = (
-                f"one of the {most} known classes, as many as LIVETREE_SCHEMA__MAX_CLASSES allows"
-            )
-            if isinstance(label, str) and len(label) > LONGEST_TEXT:
-                expected = f"a known class, or a new one of at most {LONGEST_TEXT} characters"
-            error = UnknownLabel(f"label '{name}' is {short(label)}; expected {expected}")
-            outcome.rejected.append(SetAside(records[decoded.places[row]], Reason("learn", error)))
-        decoded.places = [decoded.places[row] for row in keep]
-        decoded.rows = [decoded.rows[row] for row in keep]
-        decoded.weights = [decoded.weights[row] for row in keep] if decoded.weights else []
-        decoded.times = [decoded.times[row] for row in keep] if decoded.times else []
-        return labels[keep]
+        return rows
 
     def _infer(self, opened: Opened, outcome: Outcome) -> Sequence[Record]:
         """Hold good events back; returns all of them, and what follows, once they suffice."""
@@ -207,17 +193,30 @@ class Training:
 
     def _begin(self, tree: StreamingTree) -> None:
         self.tree = tree
-        most = self.settings.schema_.max_features
-        self._decoder = decoder_for(tree.encoder, self.settings.event, most, self._form)
+        self._reader = reader_for(tree.encoder, self.settings, self._form)
 
 
-def event_format(event: EventSettings) -> EventFormat:
+def event_format(settings: Settings) -> EventFormat:
     """Return what reads an event's bytes."""
+    event = settings.event
     if event.format == "json":
         return JsonFormat(event.max_bytes)
+    if event.format == "binary":
+        return BinaryFormat(RowLayout.of(settings))
     from app.avro import AvroFormat  # needs the extra; the settings have made sure of it
 
     return AvroFormat(Registry(event.registry), event.max_bytes)
+
+
+def reader_for(encoder: Encoder, settings: Settings, form: EventFormat) -> Reader:
+    """Return the quickest reader of events of a form for what the encoder knows."""
+    if isinstance(form, BinaryFormat):
+        return BinaryReader(encoder, form.layout)
+    plain = PlainReader(encoder, settings, form)
+    by_record = needs_care(encoder, settings.event) or encoder.positions(Kind.SPARSE)
+    if not isinstance(form, JsonFormat) or by_record:
+        return plain
+    return JsonReader(encoder, settings.event, plain)
 
 
 def new_tree(settings: Settings, schema: Schema) -> StreamingTree:
@@ -282,15 +281,22 @@ def _id_of(bad: Rejected, opened: Opened) -> object:
     return stamp.id if bad.id is None and stamp is not None else bad.id
 
 
-def _times(opened: Opened, decoded: Decoded) -> Floats:
-    """Return when the learned events happened: their own time, their envelope's, the broker's."""
-    stamps = [opened.records[place].timestamp_ms for place in decoded.places]
-    times = np.array(stamps, np.float64) / 1000  # None becomes NaN
+def _times(opened: Opened, rows: Rows) -> tuple[Floats, int]:
+    """Return when the learned events happened, and of how many of them this tells.
+
+    Their own time goes before their envelope's, and that before the broker's.
+    """
+    own = rows.times
+    if own is None and not opened.stamps and len(opened.records) >= LARGE:
+        sample = opened.records.timestamps_ms(STEP) / 1000
+        known = sample[sample > 0]
+        return known, len(rows.labels) if known.size else 0
+    times = opened.records.timestamps_ms()[rows.places] / 1000
     if opened.stamps:
-        told = [opened.stamps.get(place, NO_STAMP).time for place in decoded.places]
-        enveloped = np.array(told, np.float64)
+        told = [opened.stamps.get(place, NO_STAMP).time for place in rows.places.tolist()]
+        enveloped = np.array(told, np.float64)  # None becomes NaN
         times = np.where(np.isnan(enveloped), times, enveloped)
-    if decoded.times:
-        own = np.array(decoded.times, np.float64)
+    if own is not None:
         times = np.where(np.isnan(own), times, own)
-    return times[times > 0]
+    known = times[times > 0]
+    return known, len(known)

@@ -11,6 +11,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from app.evaluation import Prequential
+from app.format import JsonFormat
+from app.json_reader import JsonReader
+from app.reader import PlainReader
+from app.settings import EventSettings, Settings
 from learner import Encoder, Feature, Kind, ParamsError, Schema, StreamingTree
 
 ROWS = 64
@@ -25,10 +30,21 @@ def warm_up(variant: str = "vfdt", params: Mapping[str, Any] | None = None) -> f
     Which kernels a tree needs depends on its parameters. The first tree has exactly these.
     """
     started = time.perf_counter()
+    _read()
     _exercise(StreamingTree(_encoder(), variant, **(params or {})))
     with suppress(ParamsError):  # what does not go with naive Bayes needs none of its kernels
         _exercise(StreamingTree(_encoder(), variant, **{**(params or {}), **HASTE}))
     return time.perf_counter() - started
+
+
+def _read() -> None:
+    """Read a new value and a known one, and score."""
+    encoder = Encoder(Schema((Feature("number", Kind.NUMERIC), Feature("choice", Kind.NOMINAL))))
+    careful = PlainReader(encoder, Settings(), JsonFormat(100))
+    reader = JsonReader(encoder, EventSettings(), careful)
+    for _ in range(2):
+        rows = reader.read([b'{"number": 1, "choice": "a", "label": 2}'])
+    Prequential().update(rows.labels, rows.labels)
 
 
 def _encoder() -> Encoder:

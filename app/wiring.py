@@ -146,7 +146,7 @@ def build(
     consumer = Consumer(settings, own_source, dead_letters, serving, metrics, checkpoints)
     metrics.build_info.labels(_version(), settings.variant, settings.name).set(1)
     metrics.watch_snapshot_age(lambda: _age_seconds(serving))
-    form = event_format(settings.event)
+    form = event_format(settings)
     return Service(settings, serving, metrics, consumer, dead_letters, checkpoints, form)
 
 

@@ -30,12 +30,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from app.checkpoint import CheckpointFolder
 from app.log import configure
 from app.screen import counting, error_console
+from benchmarks.measurement import Measurement, options, report
 from streams import open_stream
 
 QUESTION = "soak"
@@ -205,7 +204,7 @@ def slope(samples: list[Sample], field: str, per: str) -> float:
     return float(np.polyfit(x, y, 1)[0]) if len(samples) > 1 and np.ptp(x) > 0 else 0.0
 
 
-def soak(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+def soak(arguments: argparse.Namespace, folder: Path) -> list[Measurement]:
     """Run the whole soak; returns its measurements."""
     topic = f"soak-{os.getpid()}"
     full = int(arguments.events * FULL_SPEED_SHARE)
@@ -264,10 +263,7 @@ def soak(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
         ("prediction p99, paced", float(np.percentile(steady, 99)), "ms"),
         ("exit code", exit_code, ""),
     ]
-    return [
-        {"question": QUESTION, "contender": what, "value": value, "unit": unit, "ratio": None}
-        for what, value, unit in measured
-    ]
+    return [Measurement(QUESTION, what, value, unit) for what, value, unit in measured]
 
 
 def assignment(text: str) -> tuple[str, str]:
@@ -278,28 +274,18 @@ def assignment(text: str) -> tuple[str, str]:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--json", action="store_true", help="JSON lines instead of a table")
-    parser.add_argument("--events", type=int, default=10_000_000)
+    parser = options(__doc__)
+    parser.add_argument("--events", type=int, help="default 10,000,000")
     parser.add_argument("--variant", default="vfdt")
     parser.add_argument("--requests", type=float, default=100, help="predictions a second")
     parser.add_argument("--bootstrap-servers", help="a broker; default: one of its own")
     parser.add_argument("--set", action="append", type=assignment, default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
+    arguments.events = arguments.events or (500_000 if arguments.quick else 10_000_000)
     configure("error", "console", sys.stderr)
     with tempfile.TemporaryDirectory(prefix="livetree-soak-") as folder:
         measured = soak(arguments, Path(folder))
-    if arguments.json:
-        for line in measured:
-            print(json.dumps(line))
-        return
-    table = Table(title=f"soak: {arguments.events:,} events, {arguments.variant}")
-    table.add_column("what")
-    table.add_column("value", justify="right")
-    table.add_column("unit")
-    for line in measured:
-        table.add_row(line["contender"], f"{line['value']:,.2f}", line["unit"])
-    Console().print(table)
+    report(measured, arguments.json)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ The public face; everything else is a detail.
 
 from __future__ import annotations
 
+from learner.archive import Piece, seal
 from learner.batch import HEAVIEST, Batch, Codes, dense_batch
 from learner.encoder import LONGEST_TEXT, Encoder
 from learner.errors import (
@@ -39,6 +40,7 @@ __all__ = [
     "LearnerError",
     "NodeView",
     "ParamsError",
+    "Piece",
     "Schema",
     "SchemaError",
     "Shape",
@@ -54,4 +56,5 @@ __all__ = [
     "Value",
     "Variant",
     "dense_batch",
+    "seal",
 ]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,20 +32,37 @@ _MOST_DIMENSIONS = 4
 _LONGEST = 1 << 31  # along one dimension; an empty array may be long along others
 
 Array = npt.NDArray[Any]
+Piece = bytes | memoryview
 
 
 def pack(named: dict[str, Array]) -> bytes:
     """Arrays by name as bytes."""
-    parts = [MAGIC, struct.pack("<II", FORMAT, len(named))]
+    parts = pieces(named)
+    return b"".join([*parts, seal(parts)[0]])
+
+
+def pieces(named: dict[str, Array]) -> list[Piece]:
+    """The bytes of ``pack`` up to the digest, one after the other; large arrays are not copied."""
+    parts: list[Piece] = [MAGIC + struct.pack("<II", FORMAT, len(named))]
     for name in sorted(named):
         array = np.ascontiguousarray(named[name])
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         dtype = array.dtype.newbyteorder("<").str.encode()
-        parts.append(struct.pack("<H", len(name.encode())) + name.encode())
-        parts.append(struct.pack("<B", len(dtype)) + dtype + struct.pack("<B", array.ndim))
-        parts.append(struct.pack(f"<{array.ndim}Q", *array.shape))
-        parts.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
-    body = b"".join(parts)
-    return body + hashlib.sha256(body).digest()
+        head = struct.pack("<H", len(name.encode())) + name.encode()
+        head += struct.pack("<B", len(dtype)) + dtype + struct.pack("<B", array.ndim)
+        parts.append(head + struct.pack(f"<{array.ndim}Q", *array.shape))
+        parts.append(array.reshape(-1).view(np.uint8).data)
+    return parts
+
+
+def seal(parts: Sequence[Piece]) -> tuple[bytes, str]:
+    """The digest that follows these bytes, and the SHA-256 of all with it: the model's hash."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    end = digest.digest()
+    digest.update(end)
+    return end, digest.hexdigest()
 
 
 def unpack(data: bytes) -> dict[str, Array]:

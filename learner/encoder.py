@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from learner.batch import Batch, Codes, Floats, sparse_rows
 from learner.errors import BadValue
 from learner.schema import Feature, Kind, Schema, Value, kind_of
+
+Grown = TypeVar("Grown", dict[Value, int], list[Value], list[tuple[int, Value]])
 
 UNKNOWN = -1
 LONGEST_TEXT = 1_000  # characters of a value, token or class that is taken up from an event
@@ -183,10 +184,12 @@ class Encoder:
     def encode(self, rows: Sequence[Sequence[Any]]) -> Batch:
         """A batch from rows in schema order whose types are right already; None = missing."""
         count = len(rows)
-        numeric = self._numbers(rows)
+        # By columns: numpy takes a column of numbers twice as fast as the same in rows.
+        columns = list(zip(*rows, strict=False)) or [()] * len(self._features)
+        numeric = self._numbers(count, columns)
         nominal = np.empty((count, len(self._of_kind[Kind.NOMINAL])), np.int32)
         for column, position in enumerate(self._of_kind[Kind.NOMINAL]):
-            nominal[:, column] = self._nominal(position, [row[position] for row in rows])
+            nominal[:, column] = self._nominal(position, columns[position])
         start, index = np.zeros(count + 1, np.int64), np.zeros(0, np.int32)
         sparse = self._of_kind[Kind.SPARSE]
         if sparse:
@@ -194,16 +197,14 @@ class Encoder:
             start, index = sparse_rows([self._tokens_held(sparse, row) for row in rows])
         return Batch(numeric, nominal, start, index)
 
-    def _numbers(self, rows: Sequence[Sequence[Any]]) -> Floats:
+    def _numbers(self, count: int, columns: Sequence[Sequence[Any]]) -> Floats:
         positions = self._of_kind[Kind.NUMERIC]
-        if not positions or not rows:
-            return np.empty((len(rows), len(positions)))
-        picked = list(map(itemgetter(*positions), rows))
-        try:
-            numbers = np.array(picked, np.float64)
-        except OverflowError:  # an integer beyond every double is as good as infinite
-            numbers = np.array([_as_float(row[i]) for row in rows for i in positions])
-        numbers = numbers.reshape(len(rows), len(positions))
+        numbers = np.empty((count, len(positions)))
+        for column, position in enumerate(positions):
+            try:
+                numbers[:, column] = np.array(columns[position], np.float64)
+            except OverflowError:  # an integer beyond every double is as good as infinite
+                numbers[:, column] = [_as_float(value) for value in columns[position]]
         infinite = np.isinf(numbers)
         if infinite.any():
             self.rejected_values += int(infinite.sum())
@@ -232,8 +233,12 @@ class Encoder:
                     held.append(code)
         return held
 
-    def copy(self, *, frozen: bool = False) -> Encoder:
-        """An independent copy; a frozen one gives no new codes."""
+    def frozen(self, before: Encoder | None = None) -> Encoder:
+        """A read-only copy: unknown values and labels become -1.
+
+        ``before``, an earlier one, shares with it what is the same: codes are only ever added, so
+        that equal lengths are equal contents.
+        """
         twin = Encoder(
             Schema(()),
             growing=self.growing,
@@ -242,19 +247,21 @@ class Encoder:
         )
         twin.rejected_values = self.rejected_values
         twin.overflowed_values = self.overflowed_values
-        twin._learning = self._learning and not frozen
+        twin._learning = False
         twin._features = list(self._features)
         twin._of_kind = {kind: list(positions) for kind, positions in self._of_kind.items()}
         twin._names = set(self._names)
-        twin._codes = [dict(codes) for codes in self._codes]
-        twin._values = [list(values) for values in self._values]
-        twin._tokens = list(self._tokens)
-        twin._classes = dict(self._classes)
+        had = before or twin
+        twin._codes = [_copied(now, had._codes[i : i + 1]) for i, now in enumerate(self._codes)]
+        twin._values = [_copied(now, had._values[i : i + 1]) for i, now in enumerate(self._values)]
+        twin._tokens = _copied(self._tokens, [had._tokens])
+        twin._classes = _copied(self._classes, [had._classes])
         return twin
 
-    def frozen(self) -> Encoder:
-        """A read-only copy: unknown values and labels become -1."""
-        return self.copy(frozen=True)
+
+def _copied(now: Grown, before: Sequence[Grown]) -> Grown:
+    """A copy of what only grows; the earlier one, if there is one and nothing came since."""
+    return before[0] if before and len(before[0]) == len(now) else now.copy()
 
 
 def _is_too_long(value: Value) -> bool:

@@ -60,7 +60,7 @@ from learner.state import Sizes, array_dtype, array_shapes, parts_of, spans
 PLACES = ("start", "histogram")  # of a column: where its block and its intervals happen to lie
 
 # Arrays that are never written, and those that are written by the trees that have them.
-_WORKING = ("free", "log", "free_blocks", "free_histograms")
+_WORKING = ("free", "log", "free_blocks", "free_histograms", "touched", "bayes", "bayes_slot")
 _OF_ENTRIES = ("column", "entry_value", "entry_weight", "entry_class", "histogram", "pruned")
 _OF_BINS = ("bins", "bin_shape")
 _OF_CANDIDATES = (

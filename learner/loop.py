@@ -9,8 +9,8 @@ for the shell to do what they cannot: before a row that might not fit, at a spli
 room (and is made first thing next time), and when a memory check is due. ``weights`` is empty when
 every event weighs 1; ``predicted`` is empty, or takes the class predicted before each event is
 learned; ``no_gaps`` promises that no numeric value of the batch is missing. ``extras`` is None
-where VFDT's own parts are enough: the compiler then leaves all others out, and is done in half the
-time.
+where VFDT's own parts are enough, ``bayesian`` where leaves answer by majority: the compiler then
+leaves all others out, and is done in half the time.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.batch import Batch
-from learner.kernels.candidate import follow
+from learner.kernels.ahead import AHEAD, has_room_ahead, walk_ahead
+from learner.kernels.bayes import CURRENT, best_class, find_places, keep_current
+from learner.kernels.candidate import follow, stays_silent
 from learner.kernels.counting import (
     count_class,
     count_moments,
     count_tokens,
     count_values,
-    count_weights,
     count_with_gaps,
 )
 from learner.kernels.jit import flag, inner, int64, kernel, place
-from learner.kernels.leaves import answer, predict_first
+from learner.kernels.leaves import answer, choose, predict_first
 from learner.kernels.nodes import has_room
 from learner.kernels.numeric.entries import make_room, observe_entries
 from learner.kernels.predict import leaf_of
@@ -64,7 +65,7 @@ from learner.kernels.tree import (
     holds_token,
     outside_subset,
 )
-from learner.variants.imac import attempt_is_due
+from learner.variants.imac import attempt_is_due, squared_bound
 from learner.variants.streamtree import fill, stops, tend_queues
 from learner.variants.vfdt import consider
 from learner.variants.vfdtc import count_intervals
@@ -86,22 +87,32 @@ def learn_at_leaves(
     predicted: Codes,
     no_gaps: bool,
     extras: bool | None,
+    bayesian: bool | None,
 ) -> int:
     """Count events at their leaves only.   [DH00] Table 1."""
     # Taken out of their groups once: inside the loop each would be counted in and out every time.
     node_of, slot_of, votes, seen = tree.node, tree.slot, tree.votes, tree.seen
     moments, values, tokens = tree.moments, tree.values, tree.tokens
-    counts, all_weight, tables = tree.counts, tree.weight, tree.tables
+    counts, all_weight, tables, touched = tree.counts, tree.weight, tree.tables, tree.touched
     numeric, nominal, value_start = batch.numeric, batch.nominal, layout.value_start
     sparse_start, sparse_index = batch.sparse_start, batch.sparse_index
     columns, sparse = numeric.shape[1], len(sparse_index) > 0
     unit, predicts = len(weights) == 0, len(predicted) > 0
     by_majority, effective = rules.predictor == MAJORITY, rules.effective_n
+    bayes, of_slot, predictor = tree.bayes, tree.bayes_slot, rules.predictor
+    places, numbers, logs = scratch.places, scratch.numbers, scratch.logs
+    first_share = 1 + 2 * columns + len(places)
+    scores = not by_majority and (predicts or predictor == ADAPTIVE)
     gaussian, followed, queues = (
         rules.observer == GAUSSIAN, rules.timing == FOLLOWED, rules.queue_bytes > 0
     )  # fmt: skip
+    candidate, sides, candidate_classes = tree.candidate, tree.sides, tree.candidate_classes
+    value_weight, looked_up, criterion = tree.value_weight, scratch.xlog2x, rules.criterion
+    mu, tau, classes, needed = rules.mu, rules.tau, -1, 0.0
     value_room, grow_unseen = layout.value_room, rules.grow_unseen
     widest, checked = len(scratch.branch_counts), -1
+    ahead, walked_from, walked_to, roomy = scratch.ahead, start, start, False
+    plain = extras is None and no_gaps and rules.max_memory_bytes == 0
     if extras is not None and counts[SHORT_OF_ROOM] > 0:
         if not find_room(tree, layout, rules, scratch):
             return start
@@ -118,13 +129,19 @@ def learn_at_leaves(
             if not has_room(tree, widest):
                 return row
             checked = counts[NODES]
+            roomy = plain and checked > 1 and has_room_ahead(tree, widest)
         weight = 1.0 if unit else weights[row]
         here = place(row)
         k = int64(y[here])
         # Sort the example into a leaf.
         node = int64(0)
         asked = int64(NOWHERE)  # who answers where this event makes its own leaf
-        at = node_of[0]
+        if roomy and row >= walked_to:
+            walked_from, walked_to = row, min(row + AHEAD, len(y))
+            walk_ahead(node_of, numeric, nominal, weights, row, walked_to - row, ahead)
+        if row < walked_to:
+            node = ahead[place(row - walked_from)]
+        at = node_of[place(node)]
         while at.kind != LEAF:
             if at.kind == NUMERIC:
                 x = numeric[here, place(at.column)]
@@ -156,6 +173,7 @@ def learn_at_leaves(
                 node = int64(at.child) + int(holds_token(batch, row, at.column))
             at = node_of[place(node)]
             at.routed += weight
+        touched[place(node)] = 1
         if extras is not None and queues and counts[NODES] != checked:  # a leaf was made on the way
             fill(tree, layout, rules)
         # Test, then train. Calls cost more than the work of an event, so the common case has none.
@@ -164,8 +182,21 @@ def learn_at_leaves(
         elif by_majority:
             if predicts:
                 predicted[row] = at.majority if counts[CLASSES] > 0 else -1
-        elif predicts or rules.predictor == ADAPTIVE:
-            predict_first(tree, layout, rules, scratch, batch, row, node, k, weight, predicted)
+        elif bayesian is not None and scores:
+            likeliest, own = int64(NOWHERE), int64(at.slot)
+            named = find_places(value_room, value_start, first_share, nominal, here, places)
+            if own != NOWHERE and at.n > 0.0 and gaussian and counts[TOKENS] == 0:
+                whole = of_slot[place(own), CURRENT] != 0.0
+                if not no_gaps:
+                    for j in range(columns):
+                        whole &= numeric[here, j] == numeric[here, j]
+                if whole and named:
+                    classes = counts[CLASSES]
+                    likeliest = best_class(bayes, moments, own, classes, numeric, row, places)
+            if likeliest != NOWHERE:
+                choose(node_of, node, predictor, likeliest, k, weight, predicted, row)
+            else:
+                predict_first(tree, layout, rules, scratch, batch, row, node, k, weight, predicted)
         # Count it: n_k, then n_ijk.
         if k >= counts[CLASSES]:
             counts[CLASSES] = k + 1
@@ -173,8 +204,10 @@ def learn_at_leaves(
         all_weight[0] += weight
         slot = int64(at.slot)
         if extras is not None and followed and slot != NOWHERE:
-            follow(tree, layout, rules, batch, row, slot, k, weight)
-            count_weights(tree, layout, slot, weight, nominal, row)
+            follow(
+                candidate, sides, candidate_classes, values, value_weight, value_start, looked_up,
+                criterion, batch, row, slot, int64(slot_of[place(slot)].candidates), k, weight,
+            )  # fmt: skip
         class_weight = count_class(node_of, votes, seen, node, k, weight, effective)
         if sparse:
             for t in range(sparse_start[row], sparse_start[row + 1]):
@@ -198,13 +231,25 @@ def learn_at_leaves(
             count_values(values, value_room, value_start, slot, k, weight, nominal, row)
             if sparse:
                 count_tokens(tokens, slot, k, weight, sparse_start, sparse_index, row)
+            if bayesian is not None and scores:
+                keep_current(
+                    bayes, of_slot, moments, values, votes, places, numbers, logs, slot, node, k,
+                    weight, class_weight, numeric, row, gaussian,
+                )  # fmt: skip
+            elif bayesian is not None:
+                of_slot[place(slot), CURRENT] = 0.0
             if extras is not None and queues:
                 split = stops(tree, layout, rules, node)
             if not split:
                 # Every n_min, see whether the two best attributes are far enough apart.
                 due = at.n - at.n_last >= at.wait
                 if extras is not None and followed:
-                    due = attempt_is_due(tree, layout, rules, scratch, node)
+                    if counts[CLASSES] != classes:
+                        classes = counts[CLASSES]
+                        needed = squared_bound(rules, classes)
+                    due = not stays_silent(at, watch, candidate, slot, mu, needed, tau)
+                    if due:
+                        due = attempt_is_due(tree, layout, rules, scratch, node)
                 audits = flag(False)
                 if watch.audited != 0:
                     audits = watch.audit_first < 0.0 and watch.arrivals % rules.audit_step == 0
@@ -216,7 +261,7 @@ def learn_at_leaves(
         if extras is not None and queues:
             tend_queues(tree, layout, rules, node, split)
         if extras is not None and not gaussian and lacks_histograms(tree):
-            counts[SHORT_OF_ROOM] = 1
+            counts[SHORT_OF_ROOM] = max(counts[SHORT_OF_ROOM], 1)
         if counts[SHORT_OF_ROOM] > 0 or memory_check_is_due(tree, rules):
             return row + 1
     return len(y)
@@ -238,8 +283,8 @@ def keep_entries(
     full = observe_entries(tree, slot, k, weight, batch.numeric, row)
     if rules.predictor != MAJORITY:
         count_intervals(tree, rules, scratch, node)
-    if full and not make_room(tree, rules, scratch, slot):
-        tree.counts[SHORT_OF_ROOM] = 1
+    if full:
+        make_room(tree, rules, scratch, slot)
 
 
 @inner
@@ -249,8 +294,8 @@ def find_room(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch) -> boo
     counts[SHORT_OF_ROOM] = 0
     for node in range(counts[NODES]):
         slot = int64(tree.node[node].slot)
-        if slot != NOWHERE and len(tree.column) > 0 and not make_room(tree, rules, scratch, slot):
-            counts[SHORT_OF_ROOM] = 1
+        if slot != NOWHERE and len(tree.column) > 0:
+            make_room(tree, rules, scratch, slot)
     if rules.queue_bytes > 0 and counts[PENDING] == 0:
         fill(tree, layout, rules)
     return bool(counts[SHORT_OF_ROOM] == 0)

@@ -103,10 +103,11 @@ def enforce_memory(
     return [leaf for leaf in ranked[:fitting].tolist() if nodes["slot"][leaf] == NOWHERE]
 
 
-def give_statistics(
-    tree: Tree, handles: tuple[Any, Any], rules: Rules, leaves: Sequence[int]
-) -> None:
-    """Leaves without statistics get some; the arrays have room for all of them."""
+def give_statistics(tree: Tree, handles: tuple[Any, Any, Any], leaves: Sequence[int]) -> None:
+    """Leaves without statistics get some; the arrays have room for all of them.
+
+    ``handles`` are the tree, the layout and the rules as kernels take them.
+    """
     for leaf in leaves:
-        reactivate(*handles, rules, leaf)
+        reactivate(*handles, leaf)
         tree.counts[REACTIVATED] += 1

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from learner.archive import pack, unpack
+from learner.archive import Piece, pieces, unpack
 from learner.encoder import Encoder
 from learner.errors import LearnerError, SnapshotError
 from learner.integrity import PLACES, check_model, stored_array
@@ -70,14 +70,17 @@ class Model(NamedTuple):
     params: TreeParams
 
 
-def pack_model(
+def model_pieces(
     tree: Tree, sizes: Sizes, encoder: Encoder, variant: str, params: TreeParams
-) -> bytes:
-    """The canonical bytes of a model."""
+) -> list[Piece]:
+    """The canonical bytes of a model in pieces, up to their digest.
+
+    Every array is copied once, and only here: the tree may learn on while they are written.
+    """
     named = _encoder_arrays(encoder)
     named |= _texts("model", [variant, *_tagged_params(params)])
     named |= _owned_nodes(tree) | _owned_slots(tree, sizes, encoder) | _owned_totals(tree)
-    return pack(named | _owned_entries(tree) | _owned_candidates(tree, sizes, encoder))
+    return pieces(named | _owned_entries(tree) | _owned_candidates(tree, sizes, encoder))
 
 
 def _owned_nodes(tree: Tree) -> dict[str, Array]:
@@ -85,13 +88,13 @@ def _owned_nodes(tree: Tree) -> dict[str, Array]:
     named = _fields("node", tree.node[:used])
     keeps = keeping_nodes(tree)
     named["node.slot"] = np.where(keeps, np.cumsum(keeps) - 1, -1).astype(np.int32)
-    named["tree.votes"] = tree.votes[:used, :classes]
-    named["tree.seen"] = tree.seen[:used, :classes]
+    named["tree.votes"] = tree.votes[:used, :classes].copy()
+    named["tree.seen"] = tree.seen[:used, :classes].copy()
     return named
 
 
 def _fields(name: str, records: Array) -> dict[str, Array]:
-    return {f"{name}.{field}": records[field] for field in _RECORDS[name].names or ()}
+    return {f"{name}.{field}": records[field].copy() for field in _RECORDS[name].names or ()}
 
 
 def _owned(tree: Tree) -> Array:
@@ -100,26 +103,31 @@ def _owned(tree: Tree) -> Array:
     return slots
 
 
-def _value_places(sizes: Sizes, encoder: Encoder) -> Array:
-    """Places of the nominal values that the encoder knows."""
-    counts = zip(value_starts(sizes), encoder.value_counts(), strict=False)
-    places = [np.arange(start, start + count) for start, count in counts]
-    return np.concatenate([*places, np.zeros(0, np.int64)]).astype(np.int64)
+def _of_values(array: Array, sizes: Sizes, encoder: Encoder) -> Array:
+    """The values that the encoder knows, of an array whose last axis has room for more."""
+    known = encoder.value_counts()
+    if tuple(known) == sizes.values:
+        return array
+    places = [
+        np.arange(at, at + count) for at, count in zip(value_starts(sizes), known, strict=False)
+    ]
+    return array.take(np.concatenate([*places, np.zeros(0, np.int64)]).astype(np.int64), axis=-1)
 
 
 def _owned_slots(tree: Tree, sizes: Sizes, encoder: Encoder) -> dict[str, Array]:
     """Statistics, in the order of the nodes."""
     classes, tokens = int(tree.counts[CLASSES]), int(tree.counts[TOKENS])
-    slots, kept = _owned(tree), _value_places(sizes, encoder)
-    named = _fields("slot", tree.slot[slots])
-    named["tree.moments"] = tree.moments[slots][:, :classes]
-    named["tree.values"] = tree.values[slots][:, :classes, kept]
-    named["tree.tokens"] = tree.tokens[slots][:, :classes, :tokens]
-    named["tree.barred"] = tree.barred[slots]
-    named["tree.barred_tokens"] = tree.barred_tokens[slots][:, :tokens]
+    slots = _owned(tree)
+    named = _fields("slot", tree.slot.take(slots))
+    named["tree.moments"] = tree.moments.take(slots, axis=0)[:, :classes]
+    values = _of_values(tree.values.take(slots, axis=0), sizes, encoder)
+    named["tree.values"] = values[:, :classes]
+    named["tree.tokens"] = tree.tokens.take(slots, axis=0)[:, :classes, :tokens]
+    named["tree.barred"] = tree.barred.take(slots, axis=0)
+    named["tree.barred_tokens"] = tree.barred_tokens.take(slots, axis=0)[:, :tokens]
     if len(tree.bins):
-        named["tree.bins"] = tree.bins[slots][:, :, :classes]
-        named["tree.bin_shape"] = tree.bin_shape[slots]
+        named["tree.bins"] = tree.bins.take(slots, axis=0)[:, :, :classes]
+        named["tree.bin_shape"] = tree.bin_shape.take(slots, axis=0)
     return named
 
 
@@ -139,7 +147,7 @@ def _owned_entries(tree: Tree) -> dict[str, Array]:
     named["column.laid"] = laid.astype(np.int8)
     used = spans(columns["start"], columns["used"])
     for name in ("entry_value", "entry_weight", "entry_class"):
-        named[f"tree.{name}"] = getattr(tree, name)[used]
+        named[f"tree.{name}"] = getattr(tree, name).take(used)
     classes = int(tree.counts[CLASSES])
     named["tree.histogram"] = tree.histogram[columns["histogram"][laid]][:, :, :classes]
     named["tree.pruned"] = tree.pruned[columns["histogram"][laid]]
@@ -157,7 +165,8 @@ def _owned_candidates(tree: Tree, sizes: Sizes, encoder: Encoder) -> dict[str, A
     named["tree.candidate_classes"] = tree.candidate_classes[slots][..., :classes]
     for array in named.values():
         array[empty] = 0
-    named["tree.value_weight"] = tree.value_weight[slots][:, _value_places(sizes, encoder)]
+    weights = tree.value_weight.take(slots, axis=0)
+    named["tree.value_weight"] = _of_values(weights, sizes, encoder)
     named["tree.potential_numeric"] = tree.potential_numeric[slots]
     named["tree.potential_nominal"] = tree.potential_nominal[slots]
     tokens = int(tree.counts[TOKENS])
@@ -172,8 +181,8 @@ def _owned_totals(tree: Tree) -> dict[str, Array]:
     counts[FREE_HISTOGRAMS] = counts[HISTOGRAMS] = counts[ENTRIES] = 0
     return {
         "tree.counts": counts,
-        "tree.weight": tree.weight,
-        "tree.tables": tree.tables[: counts[TABLE]],
+        "tree.weight": tree.weight.copy(),
+        "tree.tables": tree.tables[: counts[TABLE]].copy(),
     }
 
 

@@ -10,20 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.batch import Batch
+from learner.kernels.bayes import CURRENT, best_class, find_places, keep_current
 from learner.kernels.candidate import follow
 from learner.kernels.counting import (
     count_class,
     count_moments,
     count_tokens,
     count_values,
-    count_weights,
     count_with_gaps,
 )
 from learner.kernels.jit import flag, inner, int64, kernel, place
-from learner.kernels.leaves import answer, predict_first
+from learner.kernels.leaves import answer, choose, predict_first
 from learner.kernels.nodes import has_room
 from learner.kernels.predict import leaf_of
-from learner.kernels.rules import ADAPTIVE, FOLLOWED, GAUSSIAN, Rules, Scratch
+from learner.kernels.rules import ADAPTIVE, FOLLOWED, GAUSSIAN, MAJORITY, Rules, Scratch
 from learner.kernels.splitting import lost_child
 from learner.kernels.tree import (
     CLASSES,
@@ -83,6 +83,11 @@ def learn_along_paths(
     sparse, adaptive = len(sparse_index) > 0, rules.predictor == ADAPTIVE
     quick = rules.observer == GAUSSIAN and rules.timing != FOLLOWED and no_gaps
     quick = quick and rules.reference_from == 0.0
+    bayes, of_slot, predictor = tree.bayes, tree.bayes_slot, rules.predictor
+    places, numbers, logs = scratch.places, scratch.numbers, scratch.logs
+    nobody = predicted[:0]
+    first_share = 1 + 2 * numeric.shape[1] + len(places)
+    scores = predictor != MAJORITY and (adaptive or len(predicted) > 0)
     if counts[SHORT_OF_ROOM] > 0 and not find_room(tree, layout, rules, scratch):
         return start
     for row in range(start, len(y)):
@@ -102,7 +107,25 @@ def learn_along_paths(
             at = node_of[place(node)]
             was_leaf, slot = at.kind == LEAF, int64(at.slot)
             if not resumed:
-                if quick and slot != NOWHERE and not (was_leaf and adaptive):
+                if quick and slot != NOWHERE:
+                    named = was_leaf and scores
+                    if named:
+                        named = find_places(
+                            value_room, value_start, first_share, nominal, here, places
+                        )
+                    if was_leaf and adaptive and at.n > 0.0:
+                        likeliest = int64(NOWHERE)
+                        if named and of_slot[place(slot), CURRENT] != 0.0 and counts[TOKENS] == 0:
+                            classes = counts[CLASSES]
+                            likeliest = best_class(
+                                bayes, moments, slot, classes, numeric, row, places
+                            )
+                        if likeliest != NOWHERE:
+                            choose(node_of, node, predictor, likeliest, k, weight, nobody, row)
+                        else:
+                            predict_first(
+                                tree, layout, rules, scratch, batch, row, node, k, weight, nobody
+                            )
                     class_weight = count_class(
                         node_of, votes, seen, node, k, weight, rules.effective_n
                     )
@@ -114,6 +137,13 @@ def learn_along_paths(
                     count_values(values, value_room, value_start, slot, k, weight, nominal, row)
                     if sparse:
                         count_tokens(tokens, slot, k, weight, sparse_start, sparse_index, row)
+                    if was_leaf and scores:
+                        keep_current(
+                            bayes, of_slot, moments, values, votes, places, numbers, logs, slot,
+                            node, k, weight, class_weight, numeric, row, flag(True),
+                        )  # fmt: skip
+                    elif was_leaf and len(of_slot) > 0:
+                        of_slot[place(slot), CURRENT] = 0.0
                 else:
                     count_at(tree, layout, rules, scratch, batch, row, node, k, weight, no_gaps)
             if slot != NOWHERE:
@@ -142,6 +172,7 @@ def learn_along_paths(
             if node == NOWHERE:
                 node = step_down(tree, layout, rules, batch, row, parent)
             node_of[place(node)].routed += weight
+        tree.touched[place(node)] = 1
         if counts[SHORT_OF_ROOM] > 0 or memory_check_is_due(tree, rules):
             return row + 1
     return len(y)
@@ -182,12 +213,17 @@ def count_at(
         nowhere = scratch.order[:0]
         predict_first(tree, layout, rules, scratch, batch, row, node, k, weight, nowhere)
     if rules.timing == FOLLOWED and slot != NOWHERE:
-        follow(tree, layout, rules, batch, row, slot, k, weight)
-        count_weights(tree, layout, slot, weight, batch.nominal, row)
+        follow(
+            tree.candidate, tree.sides, tree.candidate_classes, tree.values, tree.value_weight,
+            layout.value_start, scratch.xlog2x, rules.criterion, batch, row, slot,
+            int64(tree.slot[slot].candidates), k, weight,
+        )  # fmt: skip
     class_weight = count_class(tree.node, tree.votes, tree.seen, node, k, weight, rules.effective_n)
     if slot == NOWHERE:
         return
     tree.slot[slot].arrivals += 1
+    if len(tree.bayes_slot) > 0:
+        tree.bayes_slot[slot, CURRENT] = 0.0
     if rules.observer != GAUSSIAN:
         keep_entries(tree, rules, scratch, batch, row, node, slot, k, weight)
     elif no_gaps and tree.slot[slot].gaps == 0:

@@ -11,7 +11,7 @@ from learner.kernels.jit import flag, inner, int64
 from learner.kernels.nodes import give_back_slot, has_room_below
 from learner.kernels.ranking import evaluate, is_pure, split_test
 from learner.kernels.rules import BY_TIE, NO_SPLIT_YET, Rules, Scratch
-from learner.kernels.splitting import counted, install_split
+from learner.kernels.splitting import install_split
 from learner.kernels.tree import (
     AUDITED_SPLITS,
     BOUND,
@@ -42,7 +42,7 @@ def consider_beside_reference(
         at.wait = rules.n_min
     if not (due or waits):
         return
-    if is_pure(counted(tree, rules, node)):
+    if is_pure(tree, rules, node):
         counts[PURE_CHECKS] += due
         return
     evaluate(tree, layout, rules, scratch, node, due, flag(True))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from learner.answering import Answering
 from learner.batch import Batch
 from learner.encoder import Encoder
 from learner.errors import UnknownNode
-from learner.kernels.predict import predict_many
 from learner.kernels.rules import MAJORITY
+from learner.kernels.tally import count_nodes
 from learner.kernels.tree import (
     ATTEMPTS,
     AUDITED_SPLITS,
@@ -42,22 +44,15 @@ from learner.kernels.tree import (
     SPLITS_BOUND,
     SPLITS_TIE,
     SUBSET,
-    TABLE,
     Layout,
     Tree,
 )
 from learner.memory import model_bytes
 from learner.params import TreeParams
 from learner.reading import KIND_NAMES, attribute, test_text
+from learner.row_walk import RowWalk
 from learner.schema import Schema, Value
-from learner.state import (
-    Sizes,
-    active_leaves,
-    layout_reference,
-    new_scratch,
-    scratch_reference,
-    tree_reference,
-)
+from learner.state import Sizes
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -141,60 +136,49 @@ def counters_of(tree: Tree) -> Counters:
     return Counters(int(counts[EVENTS]), float(tree.weight[0]), *(int(counts[p]) for p in places))
 
 
-def shape_of(tree: Tree) -> Shape:
-    """Count nodes and leaves, and measure the depth."""
-    nodes = tree.node[: int(tree.counts[NODES])]
-    leaves = int((nodes["kind"] == LEAF).sum())
-    return Shape(len(nodes), leaves, int(active_leaves(tree).sum()), int(nodes["depth"].max()))
-
-
 class Snapshot:
-    """A tree at one moment. Nothing in it ever changes."""
+    """A tree at one moment. Nothing in it ever changes.
+
+    Its arrays are lent: when the snapshot is gone they become a later one (learner/publication.py),
+    so none of them may be held without it.
+    """
 
     def __init__(
         self,
         tree: Tree,
+        handles: tuple[Any, Any],
+        spare: list[Any],
         sizes: Sizes,
         layout: Layout,
         encoder: Encoder,
         variant: str,
         params: TreeParams,
     ) -> None:
-        self._tree = tree
+        used = int(tree.counts[NODES])
+        self._tree = tree._replace(
+            node=tree.node[:used], votes=tree.votes[:used], seen=tree.seen[:used]
+        )
+        self._handles = handles  # tree and layout as kernels take them
         self._sizes = sizes._replace(longest=0)
-        self._layout = layout
-        self._handles = tree_reference(tree), layout_reference(layout)
         self._encoder = encoder
         self._rules = params.rules(has_numeric=sizes.numeric > 0)
-        self._spare: list[Any] = []  # working space that nobody uses at the moment
         self.variant = variant
         self.params = params
         self.counters = counters_of(tree)
-        self.shape = shape_of(tree)
         self.memory_bytes = model_bytes(tree, layout, sum(encoder.value_counts()))
         self.classes: tuple[Value, ...] = encoder.classes[: int(tree.counts[CLASSES])]
-        self.schema: Schema = encoder.schema
+        self._answering = Answering(tree, handles, self._sizes, self._rules, spare)
+        self._row_walk = RowWalk(self._tree, encoder)
 
-    @classmethod
-    def take(
-        cls,
-        tree: Tree,
-        sizes: Sizes,
-        layout: Layout,
-        encoder: Encoder,
-        variant: str,
-        params: TreeParams,
-    ) -> Snapshot:
-        """Copy what predicting needs: all nodes, and observers only for naive Bayes leaves."""
-        used = int(tree.counts[NODES])
-        majority = params.rules(has_numeric=False).predictor == MAJORITY
-        slots = 0 if majority else len(tree.slot)
-        ends = dict.fromkeys(Tree._fields, 0)
-        ends |= dict.fromkeys(("node", "votes", "seen"), used)
-        ends |= dict.fromkeys(("slot", "moments", "values", "tokens", "bins", "bin_shape"), slots)
-        ends |= {"counts": len(tree.counts), "weight": 1, "tables": int(tree.counts[TABLE])}
-        copy = Tree(*(part[: ends[name]].copy() for name, part in tree._asdict().items()))
-        return cls(copy, sizes, layout, encoder.frozen(), variant, params)
+    @cached_property
+    def shape(self) -> Shape:
+        """Nodes, leaves and depth."""
+        return Shape(*map(int, count_nodes(self._handles[0])))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Features with the values, and the classes, known then."""
+        return self._encoder.schema
 
     @property
     def events(self) -> int:
@@ -216,25 +200,17 @@ class Snapshot:
 
     def evaluate(self, batch: Batch) -> tuple[Codes, Floats, Ids]:
         """Class codes, probabilities of all known classes, and leaf ids, in one pass."""
-        rows = batch.rows
-        codes = np.empty(rows, np.int32)
-        probabilities = np.empty((rows, len(self.classes)))
-        leaves = np.empty(rows, np.int64)
-        # Working space of its own: two threads may ask at the same time.
-        try:
-            scratch = self._spare.pop()
-        except IndexError:
-            scratch = scratch_reference(new_scratch(self._sizes, self._rules))
-        predict_many(
-            *self._handles, self._rules.predictor, self._rules.new_leaf, scratch,
-            batch, codes, probabilities, leaves,
-        )  # fmt: skip
-        self._spare.append(scratch)
+        probabilities = np.empty((batch.rows, len(self.classes)))
+        codes, leaves = self._answering.answer(batch, probabilities)
         return codes, probabilities, leaves
+
+    def settle(self, batch: Batch) -> tuple[Codes, Ids]:
+        """Class codes and leaf ids, for those who do without probabilities."""
+        return self._answering.answer(batch, None)
 
     def predict(self, batch: Batch) -> Codes:
         """Class codes; -1 when no class is known yet."""
-        return self.evaluate(batch)[0]
+        return self.settle(batch)[0]
 
     def probabilities(self, batch: Batch) -> Floats:
         """Probabilities of all known classes; every row sums to 1."""
@@ -242,7 +218,16 @@ class Snapshot:
 
     def leaves(self, batch: Batch) -> Ids:
         """Ids of the nodes that the rows end in."""
-        return self.evaluate(batch)[2]
+        return self.settle(batch)[1]
+
+    def leaf_of(self, row: Sequence[Any]) -> int:
+        """Id of the node that one row ends in: values in schema order, types right already."""
+        return self._row_walk.leaf_of(row)
+
+    @property
+    def answers_by_leaf(self) -> bool:
+        """Whether all rows that end in a leaf get the same answer."""
+        return self._rules.predictor == MAJORITY
 
     def path(self, batch: Batch, row: int = 0) -> list[Step]:
         """The tests between the root and the leaf of one row."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from learner.encoder import Encoder
+from learner.kernels.ahead import AHEAD
+from learner.kernels.bayes import class_width, slot_width
+from learner.kernels.elementary import fill_xlog2x
 from learner.kernels.jit import JIT_DISABLED, by_reference
 from learner.kernels.rules import (
     COMMIT_ONCE,
@@ -31,7 +35,6 @@ from learner.kernels.tree import (
     FIRST_BLOCK,
     HIGH,
     HISTOGRAMS,
-    LEAF,
     LOG_FIELDS,
     LOW,
     MISSING,
@@ -51,6 +54,7 @@ from learner.kernels.tree import (
 from learner.schema import Kind
 
 LOG_LINES = 1024
+WORD = 8  # bytes
 
 Array = npt.NDArray[Any]
 
@@ -60,7 +64,8 @@ class Parts(NamedTuple):
 
     entries: bool = False  # numeric values one by one
     intervals: int = 0  # of a histogram
-    bins: bool = False  # intervals for naive Bayes
+    bayes: bool = False  # tables of naive Bayes
+    bins: bool = False  # intervals for it
     candidates: int = 0  # followed event by event
 
 
@@ -89,6 +94,10 @@ class Sizes(NamedTuple):
 FIRST_SIZES = Sizes(64, 64, 256, 2, 0, (), 0, 0)
 FIRST_BYTES = 8 * 2**20  # of observers: a small tree never grows its arrays
 FIRST_ENTRIES = 1 << 14
+LARGE_BYTES = 64 * 2**20  # of observers: from here on they no longer double
+FEW_NODES = 1 << 14  # likewise of nodes and entries
+FEW_ENTRIES = 1 << 17
+WHOLE = 1 << 16  # weights up to which L(z) is looked up
 
 
 def parts_of(rules: Rules) -> Parts:
@@ -97,6 +106,7 @@ def parts_of(rules: Rules) -> Parts:
     return Parts(
         entries=entries,
         intervals=rules.intervals if entries and rules.observer != SAMPLE else 0,
+        bayes=rules.predictor != MAJORITY,
         bins=entries and rules.predictor != MAJORITY,
         candidates=(rules.candidates or MOST_CANDIDATES) if rules.timing == FOLLOWED else 0,
     )
@@ -119,8 +129,8 @@ def sizes_for(encoder: Encoder, old: Sizes = FIRST_SIZES) -> Sizes:
 def first_sizes(encoder: Encoder, parts: Parts) -> Sizes:
     """Room for all that the encoder knows and a small tree."""
     sizes = sizes_for(encoder)._replace(parts=parts)
-    slots = max(sizes.slots, min(512, cheap_slots(sizes)))
-    sizes = sizes._replace(slots=slots, nodes=2 * slots, table=8 * slots)
+    slots = max(8, min(512, cheap_slots(sizes)))
+    sizes = sizes._replace(slots=slots, nodes=max(64, 2 * slots), table=max(256, 8 * slots))
     if not parts.entries:
         return sizes
     histograms = 8 if parts.intervals else 0
@@ -129,9 +139,16 @@ def first_sizes(encoder: Encoder, parts: Parts) -> Sizes:
 
 def cheap_slots(sizes: Sizes) -> int:
     """How many slots may be reserved for nobody yet."""
+    return FIRST_BYTES // slot_bytes(sizes)
+
+
+def slot_bytes(sizes: Sizes) -> int:
+    """Bytes of the statistics of one node, at least 1."""
     numbers = (MISSING + 1) * sizes.numeric + sum(sizes.values) + sizes.tokens
     numbers += sizes.parts.candidates * 4 + (MOST_BINS * sizes.numeric if sizes.parts.bins else 0)
-    return FIRST_BYTES // max(1, 8 * sizes.classes * numbers)
+    if sizes.parts.bayes:
+        numbers += class_width(sizes.numeric, len(sizes.values), sum(sizes.values))
+    return max(1, 8 * sizes.classes * numbers)
 
 
 def with_room(sizes: Sizes, tree: Tree, leaves: int = 0) -> Sizes:
@@ -143,14 +160,14 @@ def with_room(sizes: Sizes, tree: Tree, leaves: int = 0) -> Sizes:
     """
     counts = tree.counts
     more = 1 + leaves + (int(counts[PENDING_BRANCHES]) if counts[PENDING] else 0)
-    used = int(counts[SLOTS]) + more
-    slots = roomier(sizes.slots, used)
+    used, cheap = int(counts[SLOTS]) + more, cheap_slots(sizes)
+    slots = roomier(sizes.slots, used, LARGE_BYTES // slot_bytes(sizes))
     if _slots_differ(sizes, tree):
-        slots = min(slots, max(roomier(1, used), cheap_slots(sizes)))
+        slots = min(slots, max(used, cheap))
     sizes = sizes._replace(
-        nodes=roomier(sizes.nodes, int(counts[NODES]) + more),
+        nodes=roomier(sizes.nodes, int(counts[NODES]) + more, FEW_NODES),
         slots=slots,
-        table=roomier(sizes.table, int(counts[TABLE]) + 3 * sizes.widest),
+        table=roomier(sizes.table, int(counts[TABLE]) + 3 * sizes.widest, FEW_NODES),
     )
     if not sizes.parts.entries:
         return sizes
@@ -158,12 +175,11 @@ def with_room(sizes: Sizes, tree: Tree, leaves: int = 0) -> Sizes:
     if sizes.numeric > tree.column.shape[1]:
         fresh += int(counts[SLOTS]) * sizes.numeric * FIRST_BLOCK
     longest = int(tree.column["capacity"].max(initial=FIRST_BLOCK))
-    if counts[SHORT_OF_ROOM]:
-        fresh += 2 * longest * sizes.numeric
+    fresh += int(counts[SHORT_OF_ROOM]) * sizes.numeric
     histograms = int(counts[HISTOGRAMS]) + sizes.numeric
     return sizes._replace(
-        entries=roomier(sizes.entries, int(counts[ENTRIES]) + fresh),
-        longest=roomier(sizes.longest, 2 * longest),
+        entries=roomier(sizes.entries, int(counts[ENTRIES]) + fresh, FEW_ENTRIES),
+        longest=roomier(sizes.longest, 2 * longest, 2 * longest),
         histograms=roomier(sizes.histograms, histograms) if sizes.parts.intervals else 0,
     )
 
@@ -174,12 +190,14 @@ def _slots_differ(sizes: Sizes, tree: Tree) -> bool:
     return had != (sizes.classes, sum(sizes.values), sizes.tokens, sizes.numeric)
 
 
-def roomier(room: int, needed: int) -> int:
-    """The room, doubled until what is needed fits."""
-    room = max(1, room)
-    while room < needed:
-        room *= 2
-    return room
+def roomier(room: int, needed: int, few: int = 0) -> int:
+    """The room if it is enough; else what is needed, but an eighth more than before at least.
+
+    And twice as much while there are few. No large array is ever more than an eighth too large.
+    """
+    if needed <= room:
+        return room
+    return max(needed, 2 * room if room < few else room + room // 8)
 
 
 def layout_for(encoder: Encoder, sizes: Sizes) -> Layout:
@@ -207,6 +225,7 @@ def array_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     numeric, places, tokens = sizes.numeric, sum(sizes.values), sizes.tokens
     kept, binned, followed = s * parts.entries, s * parts.bins, s * bool(parts.candidates)
     histograms, followed_each = sizes.histograms, (followed, parts.candidates)
+    scored = s * parts.bayes
     return {
         "node": (n,),
         "votes": (n, c),
@@ -230,6 +249,8 @@ def array_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
         "histogram": (histograms, parts.intervals, c),
         "pruned": (histograms, parts.intervals),
         "free_histograms": (histograms,),
+        "bayes": (scored, c, class_width(numeric, len(sizes.values), places)),
+        "bayes_slot": (scored, slot_width(numeric, len(sizes.values))),
         "bins": (binned, numeric, c, MOST_BINS),
         "bin_shape": (binned, numeric, BIN_COUNT + 1),
         "candidate": followed_each,
@@ -239,6 +260,7 @@ def array_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
         "potential_numeric": (followed, numeric),
         "potential_nominal": (followed, len(sizes.values)),
         "potential_tokens": (followed, tokens),
+        "touched": (-(-n // WORD) * WORD,),  # is looked through word by word
     }
 
 
@@ -250,10 +272,12 @@ def array_dtype(name: str) -> np.dtype[Any]:
 
 _DTYPES: dict[str, Any] = {
     **{"node": NODE, "slot": SLOT, "column": COLUMN, "candidate": CANDIDATE},
-    **dict.fromkeys(("barred", "barred_tokens", "pruned"), np.int8),
+    **dict.fromkeys(("barred", "barred_tokens", "pruned", "touched"), np.int8),
     **dict.fromkeys(("free", "tables", "entry_class", "free_histograms"), np.int32),
     **dict.fromkeys(("counts", "free_blocks"), np.int64),
 }
+_OF_VALUES = ("values", "value_weight")
+_TABLES = ("bayes", "bayes_slot")  # derived from the counts
 _FIRST_CONTENT: dict[str, float] = {  # zero elsewhere
     "free_blocks": NOWHERE,
     **dict.fromkeys(("potential_numeric", "potential_nominal", "potential_tokens"), np.nan),
@@ -262,38 +286,83 @@ _FIRST_CONTENT: dict[str, float] = {  # zero elsewhere
 
 def new_tree(sizes: Sizes) -> Tree:
     """Empty arrays, not even a root."""
-    arrays: dict[str, Array] = {}
-    for name, shape in array_shapes(sizes).items():
-        dtype = array_dtype(name)
-        array = np.zeros(shape, dtype)
-        if name in _FIRST_CONTENT:
-            array.fill(_FIRST_CONTENT[name])
-        # Kernels read fields by name; numpy alone needs its slower class for that.
-        arrays[name] = array.view(np.recarray) if JIT_DISABLED and dtype.names else array
-    tree = Tree(**arrays)
-    tree.column["histogram"] = NOWHERE
-    return tree
+    return Tree(**{name: new_array(name, shape) for name, shape in array_shapes(sizes).items()})
+
+
+def new_array(name: str, shape: tuple[int, ...]) -> Array:
+    """One empty array of a tree."""
+    dtype = array_dtype(name)
+    array: Array = np.zeros(shape, dtype)
+    _fill(name, array)
+    # Kernels read fields by name; numpy alone needs its slower class for that.
+    return array.view(np.recarray) if JIT_DISABLED and dtype.names else array
+
+
+def _fill(name: str, zeros: Array) -> None:
+    """What an empty array holds, where that is not 0."""
+    if name in _FIRST_CONTENT:
+        zeros.fill(_FIRST_CONTENT[name])
+    if name == "column":
+        zeros["histogram"] = NOWHERE
 
 
 def resized(tree: Tree, old: Sizes, new: Sizes) -> Tree:
-    """The same tree in arrays of other sizes.
+    """The same tree in arrays of other sizes."""
+    arrays = tree._asdict()
+    resize_arrays(arrays, old, new)
+    return Tree(**arrays)
 
-    A numeric column that is new counts as missing in all that was seen before it.
+
+def resize_arrays(arrays: dict[str, Array], old: Sizes, new: Sizes) -> None:
+    """Give the arrays of a tree other sizes, one after the other.
+
+    One that only becomes longer grows where it is, unless somebody else holds it: copying a large
+    tree again and again would cost more than learning, and twice the memory. What kernels measure
+    their room by comes last, so that nothing is broken where memory runs out in between. A numeric
+    column that is new counts as missing in all that was seen before it.
     """
-    room = new_tree(new)
-    slots = int(tree.counts[SLOTS])
-    room.moments[:slots, :, LOW] = np.inf
-    room.moments[:slots, :, HIGH] = -np.inf
-    for name, source in tree._asdict().items():
-        if name not in ("values", "value_weight"):
-            copy_into(getattr(room, name), source)
-    copy_values(room.values, value_starts(new), tree.values, value_starts(old), old.values)
-    copy_values(
-        room.value_weight, value_starts(new), tree.value_weight, value_starts(old), old.values
-    )
+    shapes, slots = array_shapes(new), int(arrays["counts"][SLOTS])
+    moved = old.values != new.values
+    stale = moved or any(shapes[name][1:] != arrays[name].shape[1:] for name in _TABLES)
+    for name in reversed(list(shapes)):
+        shape, apart = shapes[name], moved and name in _OF_VALUES
+        if name in _TABLES and stale:  # made anew when they are next asked for
+            arrays[name] = new_array(name, shape)
+            continue
+        if arrays[name].shape == shape and not apart:
+            continue
+        if not apart and _is_longer(arrays[name].shape, shape) and _grows(arrays, name, shape):
+            continue
+        target, source = new_array(name, shape), arrays[name]
+        if name == "moments":
+            target[:slots, :, LOW], target[:slots, :, HIGH] = np.inf, -np.inf
+        if name in _OF_VALUES:
+            copy_values(target, value_starts(new), source, value_starts(old), old.values)
+        else:
+            copy_into(target, source)
+        arrays[name] = target
     if new.numeric > old.numeric:
-        _mark_missing(room, old.numeric)
-    return room
+        _mark_missing(Tree(**arrays), old.numeric)
+
+
+def _is_longer(had: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether only the first axis differs, and is longer."""
+    return had[1:] == shape[1:] and 0 < had[0] < shape[0]
+
+
+def _grows(arrays: dict[str, Array], name: str, shape: tuple[int, ...]) -> bool:
+    """Lengthen an array where it is; False when others hold it."""
+    array = arrays.pop(name)  # numpy refuses where it finds more than one reference
+    had, grown = len(array), True
+    try:
+        array.resize(shape)
+    except ValueError:
+        grown = False
+    finally:
+        arrays[name] = array
+    if grown:
+        _fill(name, array[had:])
+    return grown
 
 
 def copy_into(target: Array, source: Array) -> None:
@@ -332,15 +401,10 @@ def keeping_nodes(tree: Tree) -> npt.NDArray[np.bool_]:
     return mask
 
 
-def active_leaves(tree: Tree) -> npt.NDArray[np.bool_]:
-    """For each node in use whether it is a leaf with statistics."""
-    mask: npt.NDArray[np.bool_] = tree.node["kind"][: int(tree.counts[NODES])] == LEAF
-    return mask & keeping_nodes(tree)
-
-
 def new_scratch(sizes: Sizes, rules: Rules) -> Scratch:
     """Working space for a tree of these sizes."""
     columns, revises = sizes.numeric, rules.policy != COMMIT_ONCE
+    nominal, scores = len(sizes.values), int(rules.predictor != MAJORITY)
     return Scratch(
         points=np.zeros((7, rules.split_points * columns)),
         numeric=np.zeros((8, columns)),
@@ -355,12 +419,30 @@ def new_scratch(sizes: Sizes, rules: Rules) -> Scratch:
         sort_value=np.zeros(sizes.longest),
         sort_weight=np.zeros(sizes.longest),
         sort_class=np.zeros(sizes.longest, np.int32),
+        sort_place=np.zeros(sizes.longest, np.int32),
+        whole=np.zeros((2, sizes.classes), np.int64),
+        xlog2x=whole_xlog2x(WHOLE if sizes.parts.entries or sizes.parts.candidates else 0),
         moved=np.zeros(sizes.nodes if revises else 0, np.int32),
         table_copy=np.zeros(sizes.table if revises else 0, np.int32),
+        ahead=np.zeros(AHEAD, np.int64),
+        places=np.zeros(nominal, np.int64),
+        bayes=np.zeros((scores, sizes.classes, class_width(columns, nominal, sum(sizes.values)))),
+        bayes_slot=np.zeros((scores, slot_width(columns, nominal))),
+        numbers=np.ones(2 * nominal + columns + 1 + 8),
+        logs=np.zeros(2 * nominal + columns + 1 + 8),
     )
+
+
+@cache
+def whole_xlog2x(size: int) -> npt.NDArray[np.float64]:
+    """L(z) of z = 0, 1, … below ``size``; the same for all trees."""
+    table = np.zeros(size)
+    fill_xlog2x(table)
+    return table
 
 
 # How arrays are handed to kernels: one pointer a group.
 tree_reference = by_reference(Tree)
 layout_reference = by_reference(Layout)
+rules_reference = by_reference(Rules)
 scratch_reference = by_reference(Scratch)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from learner.archive import Piece, seal
 from learner.batch import HEAVIEST, Batch, dense_batch
 from learner.encoder import Encoder
 from learner.errors import LearnerError, ParamsError
+from learner.kernels.counting import look_over
 from learner.kernels.nodes import new_leaf
 from learner.kernels.numeric.entries import open_new_columns
-from learner.kernels.rules import COMMIT_ONCE, GAUSSIAN, HOEFFDING, PERIODIC
+from learner.kernels.rules import COMMIT_ONCE, GAUSSIAN, HOEFFDING, MAJORITY, PERIODIC
+from learner.kernels.tally import count_late, count_nodes
 from learner.kernels.tree import (
     CLASSES,
     EVENTS,
@@ -28,15 +30,15 @@ from learner.kernels.tree import (
 )
 from learner.loop import learn_at_leaves
 from learner.memory import enforce_memory, give_statistics, model_bytes
-from learner.model_bytes import pack_model, unpack_model
+from learner.model_bytes import model_pieces, unpack_model
 from learner.params import TreeParams
 from learner.paths import learn_along_paths
+from learner.publication import Publisher
 from learner.reading import CHANGE_NAMES, attribute_name, test_text
 from learner.schema import Kind
-from learner.snapshot import Counters, Shape, Snapshot, counters_of, shape_of
+from learner.snapshot import Counters, Shape, Snapshot, counters_of
 from learner.state import (
     Sizes,
-    active_leaves,
     first_sizes,
     keeping_nodes,
     layout_for,
@@ -44,7 +46,8 @@ from learner.state import (
     new_scratch,
     new_tree,
     parts_of,
-    resized,
+    resize_arrays,
+    rules_reference,
     scratch_reference,
     sizes_for,
     tree_reference,
@@ -54,6 +57,7 @@ from learner.variants import VARIANTS
 
 KEPT_SPLITS = 100_000  # while nobody asks for them
 NOT_FITTED = -1  # no revision of an encoder
+_NOBODY, _ALL_ONE = np.empty(0, np.int32), np.empty(0)
 
 
 class SplitRecord(NamedTuple):
@@ -93,7 +97,7 @@ class StreamingTree:
         self._hold(encoder, variant, params_given, sizes, new_tree(sizes))
         self._fit()
         self._tree.counts[CLASSES] = len(encoder.classes)
-        new_leaf(self._handles[0], self._rules, NOWHERE)
+        new_leaf(self._handles[0], self._handles[2], NOWHERE)
 
     def _hold(
         self, encoder: Encoder, variant: str, params: TreeParams, sizes: Sizes, tree: Tree
@@ -109,6 +113,7 @@ class StreamingTree:
         self._fitted = NOT_FITTED
         self._split_lines: deque[list[float]] = deque(maxlen=KEPT_SPLITS)
         self._values_learned = np.array(encoder.value_counts(), np.int64)
+        self._publisher = Publisher()
 
     def _keep_up(self) -> None:
         """Follow the encoder, which may have met something new since the last event."""
@@ -124,14 +129,22 @@ class StreamingTree:
         sizes = with_room(sizes, self._tree, leaves)
         had = self._sizes.numeric
         if sizes != self._sizes:
-            self._tree = resized(self._tree, self._sizes, sizes)
-            self._sizes = sizes
+            arrays = self._tree._asdict()
+            del self._tree  # and the handles: what nobody else holds grows where it is
+            self.__dict__.pop("_handles", None)
+            self._publisher.let_go()
+            try:
+                resize_arrays(arrays, self._sizes, sizes)
+                self._sizes = sizes
+            finally:
+                self._tree = Tree(**arrays)
         self._layout = layout_for(self.encoder, sizes)
         self._fitted = self.encoder.revision
         self._rules = self.params.rules(has_numeric=sizes.numeric > 0)
         self._handles = (
             tree_reference(self._tree),
             layout_reference(self._layout),
+            rules_reference(self._rules),
             scratch_reference(new_scratch(sizes, self._rules)),
         )
         if sizes.parts.entries and sizes.numeric > had:
@@ -158,26 +171,23 @@ class StreamingTree:
         predicted
             If given, takes the class code predicted before each event is learned.
         """
-        batch, codes, weights = self._checked(X, y, w)
-        out = np.empty(0, np.int32) if predicted is None else predicted
+        batch, codes, weights, no_gaps = self._checked(X, y, w)
+        out = _NOBODY if predicted is None else predicted
         if predicted is not None and (predicted.dtype != np.int32 or len(predicted) != len(codes)):
             raise LearnerError(
                 f"predicted is {predicted.dtype}[{len(predicted)}]; expected int32[{len(codes)}]"
             )
         self._keep_up()
-        with np.errstate(over="ignore", invalid="ignore"):  # a sum too large only costs time
-            no_gaps = bool(np.isfinite(batch.numeric.sum()))
-        if not no_gaps and np.isinf(batch.numeric).any():
-            raise LearnerError("X holds an infinite number; expected finite ones, NaN = missing")
         row = 0
         while row < len(codes) or self._is_unfinished():
             start = row
-            tree, layout, scratch = self._handles
-            given = tree, layout, self._rules, scratch, batch, codes, weights, start, out, no_gaps
+            given = *self._handles, batch, codes, weights, start, out, no_gaps
             if self._counts_along_paths():
                 row = learn_along_paths(*given)
             else:
-                row = learn_at_leaves(*given, None if self._is_plain() else True)
+                bayesian = None if self._rules.predictor == MAJORITY else True
+                row = learn_at_leaves(*given, None if self._is_plain() else True, bayesian)
+            del given  # arrays may grow now
             self._drain_log()
             if self._rules.max_memory_bytes > 0:
                 self._note_values(batch.nominal[start:row])
@@ -218,16 +228,18 @@ class StreamingTree:
         values = int(self._values_learned.sum())
         handles = self._handles[:2]
         chosen = enforce_memory(self._tree, handles, self._layout, self._rules, values)
+        del handles
         if chosen:
             self._fit(len(chosen))
-            give_statistics(self._tree, self._handles[:2], self._rules, chosen)
+            give_statistics(self._tree, self._handles[:3], chosen)
 
     def _checked(
         self,
         X: Batch | npt.ArrayLike,  # noqa: N803
         y: npt.ArrayLike,
         w: npt.ArrayLike | None,
-    ) -> tuple[Batch, npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+    ) -> tuple[Batch, npt.NDArray[np.int32], npt.NDArray[np.float64], bool]:
+        """The events as kernels take them, and whether no number is missing."""
         batch = X if isinstance(X, Batch) else dense_batch(self.encoder.schema, X)
         batch = Batch(
             np.ascontiguousarray(batch.numeric),
@@ -236,12 +248,13 @@ class StreamingTree:
             np.ascontiguousarray(batch.sparse_index),
         )
         codes = np.ascontiguousarray(y, np.int32)
-        weights = np.empty(0) if w is None else np.ascontiguousarray(w, np.float64)
+        weights = _ALL_ONE if w is None else np.ascontiguousarray(w, np.float64)
         check_batch(self.encoder, batch)
         if len(codes) != batch.rows:
             raise LearnerError(f"y has {len(codes)} entries; expected {batch.rows}, one a row")
         classes = len(self.encoder.classes)
-        if len(codes) and codes.view(np.uint32).max() >= classes:  # a negative code is huge
+        no_gaps, highest = look_over(batch.numeric, codes)
+        if highest >= classes:
             wrong = codes.min() if codes.min() < 0 else codes.max()
             raise LearnerError(f"y holds the class code {wrong}; expected 0 to {classes - 1}")
         if w is not None:
@@ -252,7 +265,9 @@ class StreamingTree:
                 raise LearnerError(
                     f"w holds {wrong}; expected weights above 0 and at most {HEAVIEST:g}"
                 )
-        return batch, codes, weights
+        if not no_gaps and np.isinf(batch.numeric).any():
+            raise LearnerError("X holds an infinite number; expected finite ones, NaN = missing")
+        return batch, codes, weights, no_gaps
 
     def _drain_log(self) -> None:
         counts = self._tree.counts
@@ -286,13 +301,13 @@ class StreamingTree:
 
     def shape(self) -> Shape:
         """Nodes, leaves and depth, counted from the tree."""
-        return shape_of(self._tree)
+        self._keep_up()
+        return Shape(*map(int, count_nodes(self._handles[0])))
 
     def late_leaves(self) -> int:
         """Audited leaves whose test has passed already and that have not split yet."""
-        slots = self._tree.node["slot"][np.flatnonzero(active_leaves(self._tree))]
-        watched = self._tree.slot[slots]
-        return int(((watched["audited"] != 0) & (watched["audit_first"] >= 0.0)).sum())
+        self._keep_up()
+        return int(count_late(self._handles[0], self._rules.audit_fraction))
 
     def unresolved(self) -> int:
         """Splits of the reference that the variant's own timing has not made yet."""
@@ -304,16 +319,28 @@ class StreamingTree:
         return model_bytes(self._tree, self._layout, sum(self.encoder.value_counts()))
 
     def snapshot(self) -> Snapshot:
-        """A read-only copy that predicts; it does not move when the tree learns on."""
+        """The tree as it is now, to predict with; it does not move when the tree learns on.
+
+        Costs as much as has changed since the snapshot before.
+        """
         self._keep_up()
-        return Snapshot.take(
-            self._tree, self._sizes, self._layout, self.encoder, self.variant, self.params
-        )
+        return self._publisher.publish(
+            self._tree, self._handles[:2], self._sizes, self._layout, self.encoder,
+            self.variant, self.params,
+        )  # fmt: skip
 
     def to_bytes(self) -> bytes:
         """The whole model with its encoder; equal models give equal bytes."""
+        parts = self.to_pieces()
+        return b"".join([*parts, seal(parts)[0]])
+
+    def to_pieces(self) -> list[Piece]:
+        """The bytes of ``to_bytes`` without the digest at their end, not joined yet.
+
+        They are a copy, which does not move when the tree learns on; ``seal`` has their digest.
+        """
         self._keep_up()
-        return pack_model(self._tree, self._sizes, self.encoder, self.variant, self.params)
+        return model_pieces(self._tree, self._sizes, self.encoder, self.variant, self.params)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamingTree:
@@ -325,7 +352,7 @@ class StreamingTree:
 
     def hash(self) -> str:
         """One name for the exact state: SHA-256 of the canonical bytes."""
-        return hashlib.sha256(self.to_bytes()).hexdigest()
+        return seal(self.to_pieces())[1]
 
 
 def check_batch(encoder: Encoder, batch: Batch) -> None:

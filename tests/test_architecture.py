@@ -27,8 +27,8 @@ LEARNER = {name: tree for name, tree in SOURCES.items() if name.startswith("lear
 
 # What the pure core may import; everything else is a clock, a file, a thread, a log, ...
 PURE = {
-    "__future__", "collections", "dataclasses", "enum", "fractions", "hashlib", "itertools",
-    "learner", "math", "numpy", "operator", "struct", "typing",
+    "__future__", "collections", "dataclasses", "enum", "fractions", "functools", "hashlib",
+    "itertools", "learner", "math", "numpy", "operator", "struct", "typing", "weakref",
 }  # fmt: skip
 # The folder for machine code has to be found somewhere; see the docstring of jit.py.
 COMPILER_ONLY = {"llvmlite", "numba", "pathlib", "tempfile"}
@@ -69,7 +69,8 @@ def test_learner_opens_nothing_and_draws_no_random_numbers() -> None:
     for name, tree in LEARNER.items():
         assert not IMPURE_CALLS & set(called(tree)), name
         attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        assert not IMPURE_ATTRIBUTES & attributes, name
+        own = {"load"} if name == COMPILER else set()  # the compiler's word for reading memory
+        assert not (IMPURE_ATTRIBUTES - own) & attributes, name
 
 
 def test_packages_do_not_print() -> None:

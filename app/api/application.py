@@ -73,7 +73,7 @@ def add_predict(app: FastAPI, predict: PredictRoute) -> None:
         openapi_extra=description.PREDICT_EXTRA,
     )
     async def predict_route(request: Request) -> Response:
-        return await predict.respond(request.scope, request.receive)
+        return (await predict.reply(request.scope, request.receive)).response()
 
 
 class FastLane:
@@ -86,8 +86,8 @@ class FastLane:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run one request."""
         if scope["type"] == "http" and scope["path"] == PATH and scope["method"] == "POST":
-            response = await self._predict.respond(scope, receive)
-            await response(scope, receive, send)
+            reply = await self._predict.reply(scope, receive)
+            await reply.send_to(send)
         else:
             await self._app(scope, receive, send)
 

@@ -37,7 +37,7 @@ def require_json(scope: Scope) -> None:
         shown = packed.decode("latin-1")
         raise Refused(415, f"content-encoding is '{shown:.80}'; expected none", headers=CLOSE)
     given = header(scope, b"content-type")
-    if given is None:
+    if given is None or given == b"application/json":
         return
     essence = given.split(b";", 1)[0].strip().lower()
     if essence == b"application/json" or (

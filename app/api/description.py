@@ -12,7 +12,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from app.api.predict import ManyAnswer, SingleAnswer
+from app.api.answer import ManyAnswer, SingleAnswer
 from app.api.problems import SCHEMA as PROBLEM
 from app.api.problems import responses
 

@@ -25,8 +25,10 @@ class Observe:
 
     def __init__(self, app: ASGIApp, metrics: Metrics, routes: frozenset[str]) -> None:
         self._app = app
-        self._metrics = metrics
+        self._counter, self._durations = metrics.http_requests, metrics.http_request_duration
         self._routes = routes
+        self._in_progress = 0
+        metrics.http_requests_in_progress.set_function(lambda: self._in_progress)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run one request."""
@@ -43,7 +45,7 @@ class Observe:
                 code = message["status"]
             await send(message)
 
-        self._metrics.http_requests_in_progress.inc()
+        self._in_progress += 1
         started = time.perf_counter()
         try:
             await self._app(scope, receive, note_code)
@@ -55,8 +57,7 @@ class Observe:
             else:
                 code = 500
         finally:
-            self._metrics.http_requests_in_progress.dec()
-            seconds = time.perf_counter() - started
-            self._metrics.http_request_duration.labels(method, route).observe(seconds)
+            self._in_progress -= 1
+            self._durations.observe((method, route), time.perf_counter() - started)
             # 499: the client left before an answer began, as proxies count it.
-            self._metrics.http_requests.labels(method, route, str(code or 499)).inc()
+            self._counter.inc((method, route, str(code or 499)))

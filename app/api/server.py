@@ -40,6 +40,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 BACKLOG = 2048
 OWN_THREADS = ("livetree-starter", "consumer")
 YOUNG_OBJECTS = 20_000  # more than a batch of events makes
+# How long a request waits at most, each time, while the learner's thread runs Python. By default
+# it is ten times as long, and an answer needs more than one turn.
+SWITCH_SECONDS = 0.0005
 # No browser is to guess that an answer is a page or a script.
 HEADERS = [("x-content-type-options", "nosniff")]
 
@@ -209,12 +212,15 @@ def run(
     # Under nohup SIGHUP is ignored, and stays so.
     hangup = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
     before = {sig: signal.signal(sig, server.handle_exit) for sig in (*SIGNALS, *hangup)}
+    switched_after = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         starter.start()
         server.run(sockets=[listener])
         starter.settle(service.settings.http.shutdown_seconds)
         service.stop()
     finally:
+        sys.setswitchinterval(switched_after)
         for sig, handler in before.items():
             signal.signal(sig, handler)
     failure = server.failure

@@ -10,6 +10,7 @@ from app.wiring import Service
 
 SNAPSHOT_HEADER = "livetree-snapshot"
 AGE_HEADER = "livetree-snapshot-age-seconds"
+AGE_HEADER_BYTES = AGE_HEADER.encode()
 
 
 def current(service: Service) -> Published:
@@ -23,6 +24,17 @@ def current(service: Service) -> Published:
 def age_seconds(published: Published) -> float:
     """Return how old the served snapshot is; never negative, even when the clock is set back."""
     return max(time.time() - published.published_at, 0.0)
+
+
+def raw_snapshot_headers(published: Published) -> list[tuple[bytes, bytes]]:
+    """Return the same headers as snapshot_headers, as ASGI has them; all but the age are kept."""
+    kept = published.kept.get(AGE_HEADER)
+    if kept is None:
+        named = snapshot_headers(published)
+        kept = published.kept[AGE_HEADER] = [
+            (name.encode(), value.encode()) for name, value in named.items() if name != AGE_HEADER
+        ]
+    return [*kept, (AGE_HEADER_BYTES, b"%.3f" % age_seconds(published))]
 
 
 def snapshot_headers(published: Published) -> dict[str, str]:

@@ -45,12 +45,22 @@ def produce(
         str | None,
         typer.Option(help="Label column of a file.", show_default="last column; 'label' in JSONL"),
     ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="How events are written: json, or binary by the declared schema.",
+            show_default="json, or binary where event.format says so",
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(help="A YAML file with the Kafka settings.", show_default=False),
+        typer.Option(
+            help="A YAML file with the Kafka settings, and the schema.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Write events to a Kafka topic, one flat JSON object each, and report what was delivered.
+    """Write events to a Kafka topic, one record each, and report what was delivered.
 
     Security settings of Kafka come from --config and the environment, as for serve. The label is
     written into the field that serve reads it from (event.label_field), whatever its column is
@@ -62,13 +72,19 @@ def produce(
 
     livetree produce --file elec.csv --label class --topic elec
     """
+    from app.binary import RowLayout
     from app.producer import EventProducer
     from app.screen import counting, error_console
     from app.settings import Settings
 
-    settings = Settings.load(config, kafka={"topic": topic, "bootstrap_servers": bootstrap_servers})
+    settings = Settings.load(
+        config,
+        kafka={"topic": topic, "bootstrap_servers": bootstrap_servers},
+        event={"format": form},
+    )
     source = open_events(stream, file, seed, option or [], label, settings.event.label_field)
-    producer = EventProducer(settings.kafka.client_properties(), settings.kafka.topic)
+    encode = RowLayout.of(settings).records if settings.event.format == "binary" else None
+    producer = EventProducer(settings.kafka.client_properties(), settings.kafka.topic, encode)
     producer.connect()
     console = error_console()
     try:

@@ -17,7 +17,7 @@ from learner.kernels.bound import INFO_GAIN
 from learner.kernels.branches import branch_counts
 from learner.kernels.criterion import branch_impurity, cell, impurity
 from learner.kernels.elementary import xlog2x
-from learner.kernels.jit import inner, int64, kernel
+from learner.kernels.jit import inlined, inner, int64, kernel, place
 from learner.kernels.rules import Rules, Scratch
 from learner.kernels.tree import (
     CLASSES,
@@ -26,85 +26,139 @@ from learner.kernels.tree import (
     NOWHERE,
     NUMERIC,
     Layout,
+    Records,
     Tree,
     holds_token,
 )
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
 
 
-@inner
+@inlined
 def follow(
-    tree: Tree,
-    layout: Layout,
-    rules: Rules,
+    candidate: Records,
+    sides: Floats,
+    known_classes: Floats,
+    values: Floats,
+    value_weight: Floats,
+    value_start: Ints,
+    L: Floats,
+    criterion: int,
     batch: Batch,
     row: int,
     slot: int,
+    count: int,
     k: int,
     weight: float,
 ) -> None:
     """Take an event into the measure of every candidate, before it is counted.   [SJH20] Thm 1, 2.
 
-    An event that does not know the attribute leaves the candidate as it is.
+    An event that does not know the attribute leaves the candidate as it is. The arrays are the
+    tree's: taken out of it for every event, they would cost more than the measures. ``L`` is
+    looked up where weights are whole.
     """
-    criterion = rules.criterion
-    for q in range(tree.slot[slot].candidates):
-        at = tree.candidate[slot, q]
-        classes = tree.candidate_classes[slot, q]
+    own, here = place(slot), place(row)
+    last_known, last_of_class, last_growth = -1.0, -1.0, 0.0
+    for q in range(count):
+        at = candidate[own, q]
+        column = place(at.column)
         if at.kind == MULTIWAY:
-            value = int64(batch.nominal[row, at.column])
+            value = batch.nominal[here, column]
             if value < 0:
                 continue
-            place = layout.value_start[at.column] + value
-            counts = tree.values[slot, :, place]
-            at.after += increment(criterion, tree.value_weight[slot, place], counts, k, weight)
+            spot = place(value_start[column] + value)
+            n_r = value_weight[own, spot]
+            value_weight[own, spot] = n_r + weight
+            if criterion == INFO_GAIN:
+                at.after += entropy_growth(L, n_r, values[own, place(k), spot], weight)
+            else:
+                at.after += gini_growth(n_r, values[own, :, spot], k, weight)
         else:
-            r = _branch_of(tree, batch, row, slot, q)
+            r = _branch_of(at, batch, row)
             if r == NOWHERE:
                 continue
-            sides = tree.sides[slot, q, r]
             n_r = at.second if r else at.first
-            at.after += increment(criterion, n_r, sides, k, weight)
-            sides[k] += weight
-            if r:
-                at.second += weight
+            if criterion == INFO_GAIN:
+                at.after += entropy_growth(L, n_r, sides[own, q, r, place(k)], weight)
             else:
-                at.first += weight
-        at.before += increment(criterion, at.known, classes, k, weight)
-        classes[k] += weight
-        at.known += weight
+                at.after += gini_growth(n_r, sides[own, q, r], k, weight)
+            sides[own, q, r, place(k)] += weight
+            if r:
+                at.second = n_r + weight
+            else:
+                at.first = n_r + weight
+        known, of_class = at.known, known_classes[own, q, place(k)]
+        if criterion != INFO_GAIN:
+            at.before += gini_growth(known, known_classes[own, q], k, weight)
+        else:
+            if known != last_known or of_class != last_of_class:  # mostly the same for all
+                last_known, last_of_class = known, of_class
+                last_growth = entropy_growth(L, known, of_class, weight)
+            at.before += last_growth
+        known_classes[own, q, place(k)] = of_class + weight
+        at.known = known + weight
+
+
+@inlined
+def entropy_growth(L: Floats, n_r: float, n_rm: float, w: float) -> float:
+    """What an event of class m adds to the impurity of a branch, times its weight.
+
+    [L(n_r + w) - L(n_r)] - [L(n_rm + w) - L(n_rm)]. With L(0) = 0 the first event of a branch or
+    class is no special case.
+    """
+    i, j = int64(n_r), int64(n_rm)
+    if w == 1.0 and i == n_r and j == n_rm and max(i, j) + 1 < len(L):
+        return (L[place(i + 1)] - L[place(i)]) - (L[place(j + 1)] - L[place(j)])
+    return xlog2x(n_r + w) - xlog2x(n_r) - (xlog2x(n_rm + w) - xlog2x(n_rm))
 
 
 @kernel
-def increment(criterion: int, n_r: float, counts: Floats, m: int, w: float) -> float:
-    """What an event of class m adds to the impurity of a branch, times its weight.
-
-    Entropy: [L(n_r + w) - L(n_r)] - [L(n_rm + w) - L(n_rm)]. Gini: w minus the growth of
-    sum_k n_rk^2 / n_r. With L(0) = 0 the first event of a branch or class is no special case.
-    """
-    n_rm = counts[m]
-    if criterion == INFO_GAIN:
-        return xlog2x(n_r + w) - xlog2x(n_r) - (xlog2x(n_rm + w) - xlog2x(n_rm))
-    squares = 0.0
+def gini_growth(n_r: float, counts: Floats, m: int, w: float) -> float:
+    """What an event of class m adds to n_r - sum_k n_rk^2 / n_r."""
+    n_rm, squares = counts[m], 0.0
     for k in range(len(counts)):
         squares += counts[k] * counts[k]
     old = squares / n_r if n_r > 0.0 else 0.0
     return w - ((squares + 2.0 * w * n_rm + w * w) / (n_r + w) - old)
 
 
-@inner
-def _branch_of(tree: Tree, batch: Batch, row: int, slot: int, q: int) -> int:
+@inlined
+def _branch_of(at: Records, batch: Batch, row: int) -> int:
     """The branch of a two-way candidate that the row takes; NOWHERE when it cannot know."""
-    at = tree.candidate[slot, q]
-    column = int64(at.column)
+    here, column = place(row), place(at.column)
     if at.kind == NUMERIC:
-        x = batch.numeric[row, column]
+        x = batch.numeric[here, column]
         return int64(x > at.cut) if x == x else int64(NOWHERE)
     if at.kind == EQUALS:
-        value = int64(batch.nominal[row, column])
+        value = int64(batch.nominal[here, column])
         return int64(value != int64(at.cut)) if value >= 0 else int64(NOWHERE)
-    return int64(holds_token(batch, row, column))
+    return int64(holds_token(batch, row, int64(at.column)))
+
+
+@inlined
+def stays_silent(
+    node: Records, watch: Records, candidate: Records, slot: int, mu: float, needed: float,
+    tau: float,
+) -> bool:  # fmt: skip
+    """Whether it is certain, at a glance, that the candidates of a leaf start no attempt.
+
+    ``needed`` is n epsilon(n)^2, so that the lead of the best over the others and X_0, times n, is
+    compared without a root. Where rounding could decide, or a check is due, it is not certain.
+    """
+    n = node.n
+    if watch.candidates == 0:
+        return bool(n - node.n_last < node.wait)
+    if n - watch.n_check >= mu or n * tau * tau * 1.000001 >= needed:
+        return False
+    best, second = 0.0, 0.0
+    for q in range(watch.candidates):
+        at = candidate[place(slot), q]
+        merit = at.before - at.after
+        second = max(second, min(best, merit))
+        best = max(best, merit)
+    lead = best - second
+    return bool(lead * lead < 0.999999 * needed * n)
 
 
 @inner
@@ -144,6 +198,11 @@ def load_candidate(
                 at.second = total
             else:
                 at.first = total
+    if kind == MULTIWAY:
+        for spot in range(layout.value_start[column], layout.value_start[column + 1]):
+            tree.value_weight[slot, spot] = 0.0
+            for k in range(classes):
+                tree.value_weight[slot, spot] += tree.values[slot, k, spot]
     known = tree.candidate_classes[slot, q, :classes]
     at.before = impurity(rules.criterion, known)
     at.known = known.sum()

@@ -8,13 +8,26 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from learner.kernels.jit import inlined, inner, place
-from learner.kernels.tree import HIGH, LOW, M2, MEAN, MISSING, Layout, Records, Tree
+from learner.kernels.jit import inlined, inner, int64, kernel, place
+from learner.kernels.tree import HIGH, LOW, M2, MEAN, MISSING, Records, Tree
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
 UInts = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
+
+
+@kernel
+def look_over(numeric: Floats, codes: Codes) -> tuple[bool, int]:
+    """Whether all numbers are finite, and the highest class code, where a negative one is huge."""
+    broken, highest = int64(0), np.uint32(0)
+    numbers = numeric.reshape(numeric.size)
+    for i in range(len(numbers)):
+        broken |= int64(numbers[i] - numbers[i] != 0.0)
+    for i in range(len(codes)):
+        code = np.uint32(codes[i])
+        highest = code if code > highest else highest
+    return broken == 0, int64(highest) if len(codes) > 0 else int64(-1)
 
 
 @inlined
@@ -115,14 +128,3 @@ def count_with_gaps(
         m[slot, k, M2, j] += weight * delta * (value - mean)
         m[slot, k, LOW, j] = min(m[slot, k, LOW, j], value)
         m[slot, k, HIGH, j] = max(m[slot, k, HIGH, j], value)
-
-
-@inner
-def count_weights(
-    tree: Tree, layout: Layout, slot: int, weight: float, nominal: Codes, row: int
-) -> None:
-    """Weight of the values that the event has, over all classes."""
-    for a in range(nominal.shape[1]):
-        code = nominal[row, a]
-        if code >= 0:
-            tree.value_weight[slot, layout.value_start[a] + code] += weight

@@ -6,7 +6,12 @@ between versions: the same events must give the same bytes on every machine.
 
 from __future__ import annotations
 
-from learner.kernels.jit import bits_of, float_of, fma, inlined
+import numpy as np
+import numpy.typing as npt
+
+from learner.kernels.jit import bits_of, float_of, fma, inlined, kernel
+
+Floats = npt.NDArray[np.float64]
 
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds a double to an integer in its low bits
 _ROUND_BITS = 0x4338000000000000
@@ -42,6 +47,13 @@ def log2(x: float) -> float:
 def xlog2x(z: float) -> float:
     """L(z) = z log2 z, with L(0) = 0: the only entropy primitive that is needed."""
     return z * log2(z)
+
+
+@kernel
+def fill_xlog2x(table: Floats) -> None:
+    """L(z) at place z."""
+    for z in range(len(table)):
+        table[z] = xlog2x(float(z))
 
 
 @inlined

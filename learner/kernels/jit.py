@@ -19,8 +19,12 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils, imputils
+from numba.core.datamodel import models
+from numba.core.datamodel.registry import default_manager
+from numba.core.typing.templates import AttributeTemplate
 from numba.experimental import structref
-from numba.extending import intrinsic
+from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, lower_setattr_generic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,13 +41,15 @@ place: Callable[[Any], int] = np.uint64  # type: ignore[assignment]
 _njit: Any = numba.njit
 _config: Any = numba.config
 
+_MEMINFO_DATA = 3  # word of numba's MemInfo that points to what it counts references of
+
 JIT_DISABLED: bool = bool(_config.DISABLE_JIT)
 
 
 def _sources_digest() -> str:
     packages = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256(numba.__version__.encode())
-    for package in ("learner", "streams"):
+    for package in ("learner", "streams", "app/kernels"):
         for source in sorted((packages / package).rglob("*.py")):
             digest.update(source.relative_to(packages).as_posix().encode())
             digest.update(source.read_bytes())
@@ -78,7 +84,11 @@ _config.CACHE_DIR = str(CACHE_FOLDER)
 
 # No fast-math: results must not depend on the width of the machine's vectors, on a compiler's
 # choice to fuse operations, or on NaN being assumed away (NaN means "missing" here).
-_FLAGS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+_FLAGS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": True}
+
+# Kernels that only kernels call neither make arrays nor keep any, so they do not count references,
+# which took a seventh of the time of an event.
+_UNCOUNTED = _FLAGS | {"_nrt": False}
 
 
 def kernel(function: F) -> F:
@@ -93,13 +103,13 @@ def inner(function: F) -> F:
     The wrapper that takes a whole tree apart for Python costs more to compile than the kernel.
     """
     flags = {} if JIT_DISABLED else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    compiled: F = _njit(**_FLAGS, **flags)(function)
+    compiled: F = _njit(**_UNCOUNTED, **flags)(function)
     return compiled
 
 
 def inlined(function: F) -> F:
     """Compile a tiny formula that must disappear into its caller's loop."""
-    compiled: F = _njit(forceinline=True, **_FLAGS)(function)
+    compiled: F = _njit(forceinline=True, **_UNCOUNTED)(function)
     return compiled
 
 
@@ -116,7 +126,9 @@ def by_reference(group: type[Any]) -> Callable[[Any], Any]:
     proxy = type(f"{group.__name__}Proxy", (structref.StructRefProxy,), {"__module__": __name__})
     globals()[kind.__name__], globals()[proxy.__name__] = kind, proxy  # where the cache finds them
     references: Any = structref
-    references.register(kind)
+    managers: Any = default_manager
+    managers.register(kind, models.StructRefModel)
+    _define_fields(kind)
     references.define_proxy(proxy, kind, fields)
 
     def make(*arrays: Any) -> Any:
@@ -124,6 +136,45 @@ def by_reference(group: type[Any]) -> Callable[[Any], Any]:
 
     compiled = _njit(**_FLAGS)(make)
     return lambda value: compiled(*value)
+
+
+def _define_fields(kind: Any) -> None:
+    """How kernels read the fields of a group, also those that do not count references."""
+    getters: Any = infer_getattr
+    reads: Any = lower_getattr_generic
+    writes: Any = lower_setattr_generic
+    proxy_of: Any = cgutils.create_struct_proxy
+    borrowed: Any = imputils.impl_ret_borrowed
+
+    @getters
+    class Fields(AttributeTemplate):
+        key = kind
+
+        def generic_resolve(self, value: Any, attr: str) -> Any:  # type: ignore[override]
+            return value.field_dict.get(attr)
+
+    def pointer(context: Any, builder: Any, group: Any, reference: Any) -> Any:
+        """To the fields, of which the reference's block of memory knows the place."""
+        block = proxy_of(group)(context, builder, value=reference).meminfo
+        words = builder.bitcast(block, ir.IntType(8).as_pointer().as_pointer())
+        fields = builder.load(builder.gep(words, [ir.IntType(32)(_MEMINFO_DATA)]))
+        payload = group.get_data_type()
+        held = context.data_model_manager[payload].get_value_type().as_pointer()
+        place_of = builder.bitcast(fields, held)
+        return proxy_of(payload)(context, builder, ref=place_of)
+
+    def read(context: Any, builder: Any, group: Any, reference: Any, name: str) -> Any:
+        value = getattr(pointer(context, builder, group, reference), name)
+        return borrowed(context, builder, group.field_dict[name], value)
+
+    def fill(context: Any, builder: Any, signature: Any, args: Any, name: str) -> None:
+        group, given = signature.args
+        value = context.cast(builder, args[1], given, group.field_dict[name])
+        context.nrt.incref(builder, given, value)
+        setattr(pointer(context, builder, group, args[0]), name, value)
+
+    reads(kind)(read)
+    writes(kind)(fill)
 
 
 if JIT_DISABLED:
@@ -141,6 +192,30 @@ if JIT_DISABLED:
     def fma(a: float, b: float, c: float) -> float:
         """A b + c, rounded once."""
         return float(Fraction(a) * Fraction(b) + Fraction(c))
+
+    def address_of(array: Any) -> int:
+        """Nothing: only what is compiled has addresses."""
+        raise NotImplementedError
+
+    def byte_at(address: int) -> int:
+        """Nothing."""
+        raise NotImplementedError
+
+    def word_at(address: int) -> Any:
+        """Nothing."""
+        raise NotImplementedError
+
+    def high_product(a: Any, b: Any) -> Any:
+        """The upper 64 bits of the 128 of a b."""
+        return np.uint64((int(a) * int(b)) >> 64)
+
+    def leading_zeros(word: Any) -> Any:
+        """How many of the 64 bits are zero before the highest that is not."""
+        return np.uint64(64 - int(word).bit_length())
+
+    def trailing_zeros(word: Any) -> Any:
+        """How many of the 64 bits are zero below the lowest that is not; 64 for none."""
+        return np.uint64((int(word) & -int(word)).bit_length() - 1 if word else 64)
 
 else:
 
@@ -170,3 +245,67 @@ else:
             return builder.fma(*args)
 
         return types.float64(types.float64, types.float64, types.float64), emit
+
+    # Addresses instead of arrays: an array that is handed from function to function is counted at
+    # every call, by which a reader of bytes took three times as long.
+    @intrinsic
+    def address_of(typingctx: Any, array: Any) -> Any:  # noqa: ARG001 (numba's convention)
+        """Where an array lies; it must outlive the use of its address."""
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, args[0]).data
+            return builder.ptrtoint(data, ir.IntType(64))
+
+        return types.int64(array), emit
+
+    def _loaded(builder: Any, address: Any, bits: int) -> Any:
+        word = builder.load(builder.inttoptr(address, ir.IntType(bits).as_pointer()))
+        word.align = 1
+        return word
+
+    @intrinsic
+    def byte_at(typingctx: Any, address: Any) -> Any:  # noqa: ARG001 (numba's convention)
+        """The byte at an address."""
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            return builder.zext(_loaded(builder, args[0], 8), ir.IntType(64))
+
+        return types.int64(types.int64), emit
+
+    @intrinsic
+    def word_at(typingctx: Any, address: Any) -> Any:  # noqa: ARG001 (numba's convention)
+        """The eight bytes from an address on, the first one lowest."""
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            return _loaded(builder, args[0], 64)
+
+        return types.uint64(types.int64), emit
+
+    @intrinsic
+    def high_product(typingctx: Any, a: Any, b: Any) -> Any:  # noqa: ARG001 (numba's convention)
+        """The upper 64 bits of the 128 of a b."""
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            wide = ir.IntType(128)
+            product = builder.mul(*(builder.zext(factor, wide) for factor in args))
+            return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+        return types.uint64(types.uint64, types.uint64), emit
+
+    @intrinsic
+    def leading_zeros(typingctx: Any, word: Any) -> Any:  # noqa: ARG001 (numba's convention)
+        """How many of the 64 bits are zero before the highest that is not."""
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
+
+        return types.uint64(types.uint64), emit
+
+    @intrinsic
+    def trailing_zeros(typingctx: Any, word: Any) -> Any:  # noqa: ARG001 (numba's convention)
+        """How many of the 64 bits are zero below the lowest that is not; 64 for none."""
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+        return types.uint64(types.uint64), emit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from learner.kernels.bayes import CURRENT
 from learner.kernels.jit import inner, int64, kernel
 from learner.kernels.numeric.entries import close_columns, open_columns
 from learner.kernels.rules import Rules
@@ -70,6 +71,8 @@ def clear_slot(tree: Tree, slot: int) -> None:
         tree.potential_numeric[slot] = np.nan
         tree.potential_nominal[slot] = np.nan
         tree.potential_tokens[slot] = np.nan
+    if len(tree.bayes_slot) > 0:
+        tree.bayes_slot[slot, CURRENT] = 0.0
     if len(tree.bin_shape) > 0:
         tree.bin_shape[slot] = 0.0
         tree.bins[slot] = 0.0
@@ -88,6 +91,7 @@ def take_slot(tree: Tree, node: int, audit_fraction: float) -> None:
         slot = counts[SLOTS]
         counts[SLOTS] += 1
     clear_slot(tree, slot)
+    tree.touched[node] = 1
     tree.node[node].slot = slot
     tree.slot[slot].audited = audit_hash(tree.node[node].id) < audit_fraction
 
@@ -102,6 +106,7 @@ def give_back_slot(tree: Tree, layout: Layout, node: int) -> None:
         close_columns(tree, slot)
     tree.free[counts[FREE_SLOTS]] = slot
     counts[FREE_SLOTS] += 1
+    tree.touched[node] = 1
     tree.node[node].slot = NOWHERE
 
 
@@ -150,6 +155,7 @@ def new_leaf(tree: Tree, rules: Rules, parent: int) -> int:
     at.standing = ACTIVE
     tree.votes[node] = 0.0
     tree.seen[node] = 0.0
+    tree.touched[node] = 1
     if rules.queue_bytes == 0 or parent == NOWHERE:
         take_slot(tree, node, rules.audit_fraction)
     elif rules.stop_depth > 0 and at.depth >= rules.stop_depth:
@@ -162,6 +168,7 @@ def new_leaf(tree: Tree, rules: Rules, parent: int) -> int:
 @inner
 def join_queue(tree: Tree, node: int) -> None:
     """The leaf waits for statistics, behind all who wait already."""
+    tree.touched[node] = 1
     tree.node[node].standing = QUEUED
     tree.node[node].table_start = tree.counts[TICKETS]
     tree.counts[TICKETS] += 1

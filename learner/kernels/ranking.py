@@ -67,12 +67,13 @@ from learner.kernels.tree import (
 Floats = npt.NDArray[np.float64]
 
 
-@kernel
-def is_pure(counts: Floats) -> bool:
-    """Fewer than two classes have weight."""
+@inner
+def is_pure(tree: Tree, rules: Rules, node: int) -> bool:
+    """Fewer than two classes have weight, of those that gains and bounds are about."""
     alive = 0
-    for k in range(len(counts)):
-        alive += counts[k] > 0.0
+    for k in range(tree.seen.shape[1]):
+        weight = tree.votes[node, k] if rules.new_leaf == INHERIT else tree.seen[node, k]
+        alive += weight > 0.0
     return alive < 2
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
 
 # what a new leaf starts with
 SEPARATE, INHERIT, EMPTY = 0, 1, 2
@@ -121,5 +122,14 @@ class Scratch(NamedTuple):
     sort_value: Floats  # as long as the longest block of entries
     sort_weight: Floats
     sort_class: Ints
+    sort_place: Ints
+    whole: Longs  # [2, class] whole weights of both sides of a cut
+    xlog2x: Floats  # L(z) of whole z
     moved: Ints  # [node] where a node goes when a subtree is removed
     table_copy: Ints  # as long as Tree.tables, likewise
+    ahead: Longs  # [event] nodes of the events that are walked at once
+    places: Longs  # [nominal column] where an event's values lie in a row of Tree.bayes
+    bayes: Floats  # a slot's rows as in Tree.bayes, for a snapshot, which keeps none
+    bayes_slot: Floats
+    numbers: Floats  # whose logarithms an event asks for, and room for eight more
+    logs: Floats  # of them

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from learner.kernels.bayes import CURRENT
 from learner.kernels.jit import inner, int64
 from learner.kernels.leaves import best_of
 from learner.kernels.nodes import bar_path, give_back_slot, new_leaf
-from learner.kernels.rules import BEST_COLUMN, BEST_CUT, BEST_KIND, EMPTY, INHERIT, Rules, Scratch
+from learner.kernels.rules import BEST_COLUMN, BEST_CUT, BEST_KIND, EMPTY, Rules, Scratch
 from learner.kernels.tree import (
     CLASSES,
     LEAF,
@@ -114,12 +115,6 @@ def _fill_subset(tree: Tree, scratch: Scratch, node: int, values: int) -> None:
 
 
 @inner
-def counted(tree: Tree, rules: Rules, node: int) -> Floats:
-    """The class weights that gains, bounds and purity of a leaf are about."""
-    return tree.votes[node] if rules.new_leaf == INHERIT else tree.seen[node]
-
-
-@inner
 def lost_child(
     tree: Tree,
     layout: Layout,
@@ -190,13 +185,17 @@ def remove_below(tree: Tree, layout: Layout, scratch: Scratch, node: int) -> int
             continue
         if new != old:
             nodes[new] = nodes[old]
-            tree.votes[new] = tree.votes[old]
-            tree.seen[new] = tree.seen[old]
+            for k in range(tree.votes.shape[1]):
+                tree.votes[new, k] = tree.votes[old, k]
+                tree.seen[new, k] = tree.seen[old, k]
         at = nodes[new]
         at.parent = moved[at.parent] if at.parent != NOWHERE else NOWHERE
         at.child = moved[at.child] if at.child != NOWHERE else NOWHERE
         at.other = moved[at.other] if at.other != NOWHERE else NOWHERE
     counts[NODES] = kept
+    tree.touched[:used] = 1
+    if len(tree.bayes_slot) > 0 and nodes[moved[node]].slot != NOWHERE:
+        tree.bayes_slot[nodes[moved[node]].slot, CURRENT] = 0.0  # not kept while it was no leaf
     _close_tables(tree, scratch)
     return int64(moved[node])
 

@@ -77,7 +77,7 @@ ON_PATH, POOR = 1, 2
     PEAK_BYTES,  # sum over the nodes that had statistics and gave them back
     PEAK_NODES,
     ENTRIES,  # end of the used part of the pool of entries
-    SHORT_OF_ROOM,  # 1 + the slot whose blocks of entries must grow, 0 = none
+    SHORT_OF_ROOM,  # the longest block of entries that found no room; 0 = nothing is lacking
     HISTOGRAMS,
     FREE_HISTOGRAMS,
     BLOCK_BYTES,  # of entries and histograms of all slots
@@ -193,13 +193,16 @@ class Tree(NamedTuple):
     free_histograms: Ints  # stack of those that no column owns
     bins: Floats  # [slot, numeric column, class, interval] log2 of the share, times their number
     bin_shape: Floats  # [slot, numeric column, BIN_LOW|BIN_STEP|BIN_COUNT]
+    bayes: Floats  # [slot, class, place] naive Bayes, see learner/kernels/bayes.py
+    bayes_slot: Floats  # [slot, place] what its classes share
     candidate: Records  # [slot, place] of CANDIDATE
     sides: Floats  # [slot, place, branch, class] of candidates with two branches
     candidate_classes: Floats  # [slot, place, class] events that know the attribute
-    value_weight: Floats  # [slot, place of value] sum of n_ijk over the classes
+    value_weight: Floats  # [slot, place of value] sum of n_ijk over the classes, of candidates
     potential_numeric: Floats  # [slot, numeric column] last known gain; NaN = not potential
     potential_nominal: Floats  # [slot, nominal column]
     potential_tokens: Floats  # [slot, token]
+    touched: Bytes  # [node] 1 = it changed since the last snapshot, its parents perhaps too
 
 
 BIN_LOW, BIN_STEP, BIN_COUNT = 0, 1, 2

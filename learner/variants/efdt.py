@@ -55,7 +55,7 @@ from learner.kernels.rules import (
     Rules,
     Scratch,
 )
-from learner.kernels.splitting import counted, install_split, remove_below
+from learner.kernels.splitting import install_split, remove_below
 from learner.kernels.tree import (
     CLASSES,
     COLLAPSE,
@@ -89,7 +89,7 @@ def reevaluate(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node:
     """
     at, counts, ranking = tree.node[node], tree.counts, scratch.ranking
     at.n_last = at.n
-    if is_pure(counted(tree, rules, node)):
+    if is_pure(tree, rules, node):
         return node
     evaluate(tree, layout, rules, scratch, node, flag(True), flag(True))
     current = _compare_with_installed(tree, layout, rules, scratch, node)

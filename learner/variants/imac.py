@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.kernels.attribute import best_of_all, cut_of, forget_gain, gain_of, position_of
-from learner.kernels.bound import lead_passes, radius
+from learner.kernels.bound import gain_range, lead_passes, radius
 from learner.kernels.candidate import candidate_counts, load_candidate
 from learner.kernels.jit import flag, inner, int64
 from learner.kernels.ranking import (
@@ -60,7 +60,6 @@ from learner.kernels.rules import (
     Rules,
     Scratch,
 )
-from learner.kernels.splitting import counted
 from learner.kernels.tree import (
     CANDIDATE_CHECKS,
     CLASSES,
@@ -78,7 +77,7 @@ from learner.kernels.tree import (
 Floats = npt.NDArray[np.float64]
 
 
-# Every event; the measures themselves are followed in learner/kernels/candidate.py ---------------
+# Every event that candidate.stays_silent leaves open; the measures are followed there ------------
 
 
 @inner
@@ -88,8 +87,8 @@ def attempt_is_due(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, n
     watch = tree.slot[at.slot]
     waited = at.n - at.n_last
     if watch.candidates == 0:
-        return waited >= at.wait and not is_pure(counted(tree, rules, node))
-    if is_pure(counted(tree, rules, node)):
+        return waited >= at.wait and not is_pure(tree, rules, node)
+    if is_pure(tree, rules, node):
         return False
     triggered = _leaf_trigger(tree, layout, rules, node)
     if not triggered and at.n - watch.n_check >= rules.mu:
@@ -99,10 +98,21 @@ def attempt_is_due(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, n
 
 
 @inner
+def squared_bound(rules: Rules, classes: int) -> float:
+    """The product of n and epsilon(n)^2, where that is all the trigger needs; 0 = it needs more."""
+    if rules.split_test != HOEFFDING or not rules.null_competes:
+        return 0.0
+    if rules.new_leaf == INHERIT or rules.effective_n:
+        return 0.0
+    R = gain_range(rules.criterion, rules.tight_range, classes)
+    return R * R * rules.log_inverse_delta / 2.0
+
+
+@inner
 def revision_is_due(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node: int) -> bool:
     """Whether a candidate overtakes the installed test of an inner node beyond doubt."""
     at = tree.node[node]
-    if is_pure(counted(tree, rules, node)):
+    if is_pure(tree, rules, node):
         return False
     triggered = _inner_trigger(tree, layout, rules, node)
     if not triggered and at.n - tree.slot[at.slot].n_check >= rules.mu:

@@ -38,13 +38,13 @@ from learner.kernels.rules import (
     BEST_COLUMN,
     BEST_CUT,
     BEST_KIND,
+    INHERIT,
     SECOND,
     SECOND_KIND,
     SPREAD,
     Rules,
     Scratch,
 )
-from learner.kernels.splitting import counted
 from learner.kernels.tree import CLASSES, LEAF, Layout, Tree
 
 Floats = npt.NDArray[np.float64]
@@ -59,7 +59,9 @@ def wait_by_purity(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, n
     if ranking[BEST_KIND] == LEAF or ranking[SECOND] == -np.inf or until_tie <= 0.0:
         return rules.n_min
     classes = tree.counts[CLASSES]
-    weights, counts = counted(tree, rules, node)[:classes], scratch.branch_counts
+    weights, counts = tree.seen[node, :classes], scratch.branch_counts
+    if rules.new_leaf == INHERIT:
+        weights = tree.votes[node, :classes]
     branches = branch_counts(
         tree, layout, rules, scratch, node,
         int64(ranking[BEST_KIND]), int64(ranking[BEST_COLUMN]), ranking[BEST_CUT],

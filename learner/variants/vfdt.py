@@ -51,7 +51,7 @@ from learner.kernels.rules import (
     Rules,
     Scratch,
 )
-from learner.kernels.splitting import counted, install_split
+from learner.kernels.splitting import install_split
 from learner.kernels.tree import (
     ATTEMPTS,
     AUDITED_SPLITS,
@@ -110,7 +110,7 @@ def consider(
     if due:
         at.n_last = at.n
         at.wait = rules.n_min
-    if is_pure(counted(tree, rules, node)):
+    if is_pure(tree, rules, node):
         counts[PURE_CHECKS] += due
         return
     evaluate(tree, layout, rules, scratch, node, due, extras)

@@ -111,6 +111,7 @@ class FakeSnapshot:
         self.id = "snap-1"
         self.events = 120
         self.memory_bytes = 4096
+        self.answers_by_leaf = False
         self.variant = "vfdt"
         self.schema = SCHEMA
         self.classes = classes
@@ -123,6 +124,15 @@ class FakeSnapshot:
     def encode_records(self, records: Sequence[Mapping[str, object]]) -> Any:
         """Encode as the real one does."""
         return self._encoder.encode_records(records)
+
+    def encode(self, rows: Sequence[Sequence[Any]]) -> Any:
+        """Encode as the real one does."""
+        return self._encoder.encode(rows)
+
+    def settle(self, batch: Any) -> tuple[Any, Any]:
+        """Answer by age, without probabilities."""
+        codes, _, leaves = self.evaluate(batch)
+        return codes, leaves
 
     def evaluate(self, batch: Any) -> tuple[Any, Any, Any]:
         """Answer by age."""

@@ -97,16 +97,16 @@ def test_the_path_explains_the_answer(client: TestClient) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "query", "in_thread"),
-    [(100, "", False), (300, "", True), (4, "?path=true", False), (5, "?path=true", True)],
+    [(1000, "", False), (1100, "", True), (4, "?path=true", False), (5, "?path=true", True)],
 )
 def test_long_work_does_not_hold_up_the_probes(
     monkeypatch: pytest.MonkeyPatch, rows: int, query: str, in_thread: bool
 ) -> None:
     handed_over: list[int] = []
 
-    async def to_thread(work: Any, snapshot: Any, given: list[Any], *more: Any) -> Any:
-        handed_over.append(len(given))
-        return work(snapshot, given, *more)
+    async def to_thread(work: Any, published: Any, body: bytes, *more: Any) -> Any:
+        handed_over.append(len(body))
+        return work(published, body, *more)
 
     monkeypatch.setattr(asyncio, "to_thread", to_thread)
     client = client_of(FakeService())

@@ -212,6 +212,99 @@ def test_checkpoints_come_by_the_number_of_events_too(make_settings: Make) -> No
     assert len(setup.folder.files()) == 5
 
 
+class Slow:
+    """A folder whose `save` waits until it may go on."""
+
+    def __init__(self, folder: CheckpointFolder) -> None:
+        self.begun, self.may_end = threading.Event(), threading.Event()
+        self.saved: list[Checkpoint] = []
+        self._save = folder.save
+
+    def save(self, checkpoint: Checkpoint) -> int:
+        self.begun.set()
+        assert self.may_end.wait(60)
+        self.saved.append(checkpoint)
+        return self._save(checkpoint)
+
+
+@pytest.fixture
+def slow(make_settings: Make, monkeypatch: pytest.MonkeyPatch) -> tuple[Setup, Slow]:
+    settings = make_settings(schema={"features": FEATURES}, checkpoint={"every_seconds": 0.001})
+    setup = Setup(settings, Script([events(100, seed) for seed in range(5)]))
+    slow = Slow(setup.folder)
+    monkeypatch.setattr(setup.folder, "save", slow.save)
+    return setup, slow
+
+
+def test_learning_goes_on_while_a_checkpoint_is_written(slow: tuple[Setup, Slow]) -> None:
+    setup, disk = slow
+    starting(setup, JsonFormat(1_000_000))
+    assert disk.begun.wait(60)
+    assert setup.source.done.wait(60)
+    assert setup.value("livetree_events_learned_total", model="livetree") == 500
+    assert setup.source.committed == []
+
+    disk.may_end.set()
+    assert setup.consumer.stop(60)
+    setup.folder.release()
+
+    # The first is of the moment it was begun, model and offsets; the second of all that came.
+    first, *_, last = disk.saved
+    assert first.offsets == {0: first.events}
+    assert first.events < 500
+    assert setup.source.committed == [dict(saved.offsets) for saved in disk.saved]
+    kept, tree = setup.folder.load(), setup.consumer.training.tree
+    assert kept is not None
+    assert tree is not None
+    assert (kept.events, kept.offsets, last.events) == (500, {0: 500}, 500)
+    assert kept.model_hash == tree.hash()
+
+
+def test_the_end_waits_for_a_checkpoint_that_is_being_written(slow: tuple[Setup, Slow]) -> None:
+    setup, disk = slow
+    starting(setup, JsonFormat(1_000_000))
+    assert setup.source.done.wait(60)
+
+    assert not setup.consumer.stop(0.2)
+    disk.may_end.set()
+
+    assert setup.consumer.stop(60)
+    assert setup.source.committed[-1] == {0: 500}
+    setup.folder.release()
+
+
+def test_a_loop_that_fails_lets_a_checkpoint_be_written_to_its_end(
+    slow: tuple[Setup, Slow],
+) -> None:
+    setup, disk = slow
+    setup.source.batches.append(SourceError("gone"))
+    starting(setup, JsonFormat(1_000_000))
+    assert setup.failed.wait(60)
+    assert setup.consumer.running
+
+    disk.may_end.set()
+    assert setup.consumer.stop(60)
+    setup.folder.release()
+
+    kept = setup.folder.load()
+    assert kept is not None
+    assert kept.offsets == disk.saved[0].offsets
+
+
+def test_an_error_that_nobody_expects_while_writing_ends_the_loop(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = Setup(settings, Script([events(10)]))
+
+    def fail(*_: object) -> int:
+        raise KeyError("bug")
+
+    monkeypatch.setattr(setup.folder, "save", fail)
+    setup.run()
+
+    assert isinstance(setup.consumer.failure, Unexpected)
+
+
 def test_offsets_that_no_record_has_reach_a_checkpoint(make_settings: Make) -> None:
     settings = make_settings(schema={"features": FEATURES}, checkpoint={"every_events": 10})
     source = Script([5, events(10), 7])

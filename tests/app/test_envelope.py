@@ -47,7 +47,7 @@ def test_plain_records_are_handed_on_as_they_are() -> None:
 
     out = open_all(records, JsonFormat(100), 100)
 
-    assert out.records is records
+    assert list(out.records) == records
     assert out.values == [EVENT, None, b"\xff"]
     assert (out.stamps, out.refused) == ({}, [])
 

@@ -7,7 +7,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from app.picture import DARK, DASHES, LIGHT, WIDTH, Series, nice_ticks, picture
+from app.picture import WIDTH, Series, picture
+from app.svg import DARK, DASHES, LIGHT, nice_ticks
 
 SVG = "{http://www.w3.org/2000/svg}"
 

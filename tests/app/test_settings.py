@@ -309,7 +309,10 @@ def test_a_registry_is_a_group_within_the_events() -> None:
             {"LIVETREE_SOURCE": "file", "LIVETREE_FILE__PATH": "x"},
             "event.format (LIVETREE_EVENT__FORMAT) is 'avro'; expected json with the source file",
         ),
-        ({"LIVETREE_EVENT__FORMAT": "protobuf"}, "is 'protobuf'; expected 'json' or 'avro'"),
+        (
+            {"LIVETREE_EVENT__FORMAT": "protobuf"},
+            "is 'protobuf'; expected 'json', 'avro' or 'binary'",
+        ),
     ],
 )
 def test_avro_without_what_it_needs_is_refused_and_no_secret_is_shown(

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.checkpoint import PREAMBLE, Checkpoint, CheckpointFolder
+from app.checkpoint import FORMAT_VERSION, PREAMBLE, Checkpoint, CheckpointFolder
 from app.errors import AppError, CheckpointUnreadable, CheckpointVersion, policy_of
 from app.evaluation import Prequential
 from app.settings import Settings
@@ -46,12 +46,11 @@ def scored() -> dict[str, Any]:
 
 def checkpoint() -> Checkpoint:
     return Checkpoint(
-        model=b"model",
+        model=b"model" + hashlib.sha256(b"model").digest(),
         offsets={0: 10, 12: 3},
         topic="t",
         identity=None,
         events=13,
-        model_hash="00",
         created_at="2026-01-01T00:00:00Z",
         shaping={"variant": "vfdt", "tree": {"tau": 0.05}},
         evaluation=scored(),
@@ -61,7 +60,7 @@ def checkpoint() -> Checkpoint:
 def sealed(header: bytes, model: bytes = b"model", length: int | None = None) -> bytes:
     """A file with this header, and a checksum that holds."""
     size = len(header) if length is None else length
-    body = PREAMBLE.pack(b"LIVETREE", 1, size) + header + model
+    body = PREAMBLE.pack(b"LIVETREE", FORMAT_VERSION, size) + header + model
     return body + hashlib.sha256(body).digest()
 
 

@@ -169,7 +169,7 @@ def learned(settled: Settings, given_: list[bytes | None]) -> tuple[Training, in
 
 poison = st.one_of(
     st.none(),
-    st.binary(max_size=40),
+    st.binary(max_size=40).filter(lambda value: b"label" not in value),
     st.lists(deep_values, max_size=3).map(as_json),
     st.dictionaries(st.sampled_from(["age", "car", "zz"]), deep_values, max_size=3).map(as_json),
     st.sampled_from(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from learner import Encoder, Feature, Kind, Schema, StreamingTree
@@ -147,6 +147,7 @@ def test_order_of_features_does_not_change_the_tree(order: list[int], seed: int)
 
     tests = [[(v.id, v.test) for v in tree.snapshot().walk()] for tree in (straight, shuffled)]
 
+    assume(all(split.merit != split.second_merit for split in straight.take_splits()))
     assert tests[0] == tests[1]
 
 

@@ -73,7 +73,7 @@ def bin_of(tree: Tree, slot: int, j: int, x: float) -> int:
     return _bin_between(shape[BIN_LOW], shape[BIN_STEP], int64(shape[BIN_COUNT]), x)
 
 
-@inlined
+@inner
 def bin_log2_p(tree: Tree, slot: int, j: int, k: int, x: float) -> float:
     """log2 of (count + 1) / (n_k + B), times B."""
     return tree.bins[slot, j, k, bin_of(tree, slot, j, x)]

@@ -25,13 +25,22 @@ def add_bytes(tree: Tree, slot: int, more: int) -> None:
 
 @inner
 def take_block(tree: Tree, capacity: int) -> int:
-    """Where a block of this many entries begins; NOWHERE when the pool must grow first."""
-    size = 0
+    """Where a block of this many entries begins; NOWHERE when the pool must grow first.
+
+    A free block of the size, else the first part of the smallest larger one, else fresh room.
+    """
+    free, size = tree.free_blocks, 0
     while (1 << size) < capacity:
         size += 1
-    start = tree.free_blocks[size]
-    if start != NOWHERE:
-        tree.free_blocks[size] = int64(tree.entry_value[start])
+    found = size
+    while found < len(free) and free[found] == NOWHERE:
+        found += 1
+    if found < len(free):
+        start = free[found]
+        free[found] = int64(tree.entry_value[start])
+        while found > size:  # what is left over: halves, the largest last
+            found -= 1
+            give_block(tree, start + (1 << found), int64(1 << found))
         return start
     start = tree.counts[ENTRIES]
     if start + capacity > len(tree.entry_value):

@@ -27,14 +27,14 @@ from learner.kernels.numeric.histogram import (
     interval_of,
     lay_intervals,
 )
+from learner.kernels.numeric.order import put_in_order
 from learner.kernels.rules import ORDERED, SAMPLE, Rules, Scratch
-from learner.kernels.tree import ENTRIES, FIRST_BLOCK, MISSING, NOWHERE, Tree
+from learner.kernels.tree import ENTRIES, FIRST_BLOCK, MISSING, NOWHERE, SHORT_OF_ROOM, Tree
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 
 MOST_VALUES = 1 << 16  # of an ordered column that nobody evaluates, if twice max_distinct is less
-_CHUNK = 8  # sorted by insertion
 
 
 @kernel
@@ -110,6 +110,8 @@ def observe_entries(tree: Tree, slot: int, k: int, weight: float, x: Floats, row
 def make_room(tree: Tree, rules: Rules, scratch: Scratch, slot: int) -> bool:
     """Every column can take one more entry again; False when pool or scratch must grow first.
 
+    SHORT_OF_ROOM then says for how long a block.
+
     A full block is compacted, and doubled if it is still more than three quarters full. Room for
     the blocks of one more leaf stays: the event may still make one, further down. An
     ordered column with far too many values becomes intervals without waiting for an evaluation,
@@ -121,12 +123,14 @@ def make_room(tree: Tree, rules: Rules, scratch: Scratch, slot: int) -> bool:
         if column.room > 0:
             continue
         reserve = tree.column.shape[1] * FIRST_BLOCK
-        if 2 * capacity > len(scratch.sort_value):
-            return False
-        if tree.counts[ENTRIES] + 2 * capacity + reserve > len(tree.entry_value):
-            return False
-        start = take_block(tree, 2 * capacity)
+        start = int64(NOWHERE)
+        if 2 * capacity <= len(scratch.sort_value):
+            start = take_block(tree, 2 * capacity)
+        if start != NOWHERE and tree.counts[ENTRIES] + reserve > len(tree.entry_value):
+            give_block(tree, start, 2 * capacity)
+            start = int64(NOWHERE)
         if start == NOWHERE:
+            tree.counts[SHORT_OF_ROOM] = max(tree.counts[SHORT_OF_ROOM], 2 * capacity)
             return False
         compact(tree, rules, scratch, slot, j)
         if rules.observer == ORDERED:
@@ -180,84 +184,52 @@ def compact(tree: Tree, rules: Rules, scratch: Scratch, slot: int, j: int) -> No
         return
     value, weight = tree.entry_value[start : start + used], tree.entry_weight[start : start + used]
     klass = tree.entry_class[start : start + used]
-    to_value, to_weight, to_class = scratch.sort_value, scratch.sort_weight, scratch.sort_class
-    tail_value, tail_weight, tail_class = value, weight, klass
-    if _sort(value, weight, klass, to_value, to_weight, to_class, run, used):
-        tail_value, tail_weight, tail_class = to_value, to_weight, to_class
-    merges = rules.observer != SAMPLE
-    first = int64(0)  # what lies before the first of the tail stays where it is
-    end = run
-    v, k = tail_value[run], tail_class[run]
-    while first < end:
-        middle = (first + end) // 2
-        if value[middle] < v or (value[middle] == v and klass[middle] < k):
-            first = middle + 1
-        else:
-            end = middle
-    # to never overtakes the tail, which may lie in the same arrays.
-    i, to = first, first
-    for q in range(run, used):
-        v, k = tail_value[q], tail_class[q]
-        while i < run and (value[i] < v or (value[i] == v and klass[i] <= k)):
-            to_value[to], to_weight[to], to_class[to] = value[i], weight[i], klass[i]
-            i += 1
-            to += 1
-        if merges and to > first and to_value[to - 1] == v and to_class[to - 1] == k:
-            to_weight[to - 1] += tail_weight[q]
-        else:
-            to_value[to], to_weight[to], to_class[to] = v, tail_weight[q], k
-            to += 1
-    while i < run:
-        to_value[to], to_weight[to], to_class[to] = value[i], weight[i], klass[i]
-        i += 1
-        to += 1
-    for q in range(first, to):
-        value[q], weight[q], klass[q] = to_value[q], to_weight[q], to_class[q]
-    column.run = to
-    column.used = to
+    put_in_order(value, klass, scratch, run, used)
+    fresh = _join_equals(value, weight, klass, scratch, run, used - run, rules.observer != SAMPLE)
+    _let_in(value, weight, klass, scratch, run, fresh)
+    column.run = run + fresh
+    column.used = run + fresh
 
 
 @inner
-def _sort(
-    value: Floats,
-    weight: Floats,
-    klass: Ints,
-    to_value: Floats,
-    to_weight: Floats,
-    to_class: Ints,
-    first: int,
-    end: int,
-) -> bool:
-    """Sort entries first..end-1 by value and class, equals as they came; True: they are in ``to``.
+def _join_equals(
+    value: Floats, weight: Floats, klass: Ints, scratch: Scratch, run: int, count: int, joins: bool
+) -> int:
+    """Of the sorted tail what has no equal in the run: how many, and behind how many of the run."""
+    new_value, new_weight, new_class = scratch.sort_value, scratch.sort_weight, scratch.sort_class
+    behind, fresh, at = scratch.sort_place, int64(0), int64(0)
+    for t in range(count):
+        v, origin = new_value[t], place(behind[t])
+        w, k = weight[origin], klass[origin]
+        while at + 8 <= run and value[place(at + 7)] < v:
+            at += 8
+        while at < run and value[place(at)] < v:
+            at += 1
+        while at < run and value[place(at)] == v and klass[place(at)] <= k:
+            at += 1
+        if joins and at > 0 and value[at - 1] == v and klass[at - 1] == k:
+            weight[at - 1] += w
+        elif joins and fresh > 0 and new_value[fresh - 1] == v and new_class[fresh - 1] == k:
+            new_weight[fresh - 1] += w
+        else:
+            new_value[fresh], new_weight[fresh], new_class[fresh] = v, w, k
+            behind[fresh] = at
+            fresh += 1
+    return fresh
 
-    Short chunks by insertion, then merged to and fro.
-    """
-    for left in range(first, end, _CHUNK):
-        for p in range(left + 1, min(left + _CHUNK, end)):
-            v, w, k = value[p], weight[p], klass[p]
-            q = p
-            while q > left and (value[q - 1] > v or (value[q - 1] == v and klass[q - 1] > k)):
-                value[q], weight[q], klass[q] = value[q - 1], weight[q - 1], klass[q - 1]
-                q -= 1
-            value[q], weight[q], klass[q] = v, w, k
-    width = int64(_CHUNK)
-    swapped = False
-    while width < end - first:
-        for left in range(first, end, 2 * width):
-            a, middle = left, min(left + width, end)
-            b, stop = middle, min(left + 2 * width, end)
-            for q in range(left, stop):
-                lower = b >= stop or (
-                    a < middle
-                    and (value[a] < value[b] or (value[a] == value[b] and klass[a] <= klass[b]))
-                )
-                p = a if lower else b
-                a += lower
-                b += not lower
-                to_value[q], to_weight[q], to_class[q] = value[p], weight[p], klass[p]
-        value, to_value = to_value, value
-        weight, to_weight = to_weight, weight
-        klass, to_class = to_class, klass
-        swapped = not swapped
-        width *= 2
-    return swapped
+
+@inner
+def _let_in(
+    value: Floats, weight: Floats, klass: Ints, scratch: Scratch, run: int, fresh: int
+) -> None:
+    """Move the run's entries apart, from the end on, and let the new ones in between."""
+    new_value, new_weight, new_class = scratch.sort_value, scratch.sort_weight, scratch.sort_class
+    end = run
+    for t in range(fresh - 1, -1, -1):
+        first, shift = int64(scratch.sort_place[t]), t + 1
+        for q in range(end - 1, first - 1, -1):
+            to = place(q + shift)
+            value[to], weight[to], klass[to] = value[place(q)], weight[place(q)], klass[place(q)]
+        at = place(first + t)
+        value[at], weight[at], klass[at] = new_value[t], new_weight[t], new_class[t]
+        end = first

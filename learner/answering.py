@@ -1,0 +1,80 @@
+"""Answers to rows from the arrays of one snapshot: few at a time, or many by a plan of the tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from learner.batch import Batch
+from learner.kernels.jit import JIT_DISABLED
+from learner.kernels.predict import predict_few, predict_many
+from learner.kernels.rules import Rules
+from learner.kernels.tree import CLASSES, NODES, Tree
+from learner.kernels.walk import STEP, TOGETHER, Plan, lay_plan
+from learner.state import Sizes, new_scratch, scratch_reference
+
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.int64]
+
+
+class Answering:
+    """Predicts with a tree that does not change; any thread may ask."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        handles: tuple[Any, Any],
+        sizes: Sizes,
+        rules: Rules,
+        spare: list[Any],
+    ) -> None:
+        self._tree, self._handles, self._sizes, self._rules = tree, handles, sizes, rules
+        self._classes = int(tree.counts[CLASSES])
+        self._spare = spare  # working space that nobody uses at the moment
+        self._plan: tuple[Plan, int] | None = None
+        self._asked = 0  # rows, by those who ask for many
+
+    def answer(self, batch: Batch, probabilities: Floats | None) -> tuple[Codes, Ids]:
+        """Class codes and leaf ids; probabilities go into the array, if there is one."""
+        codes, leaves = np.empty(batch.rows, np.int32), np.empty(batch.rows, np.int64)
+        # Working space of its own: two threads may ask at the same time.
+        try:
+            scratch = self._spare.pop()
+        except IndexError:
+            scratch = scratch_reference(new_scratch(self._sizes, self._rules))
+        given = *self._handles, self._rules.predictor, self._rules.new_leaf, scratch
+        plan = self._plan_for(batch.rows, scratch) if batch.rows >= TOGETHER else None
+        if plan is None:
+            if probabilities is None:
+                probabilities = np.empty((batch.rows, self._classes))
+            predict_few(*given, batch, codes, probabilities, leaves)
+        else:
+            if probabilities is None:
+                probabilities = np.empty((0, self._classes))
+            if batch.numeric.shape[1] == 0:  # a row that has ended looks at its first number
+                batch = batch._replace(numeric=np.zeros((batch.rows, 1)))
+            predict_many(*given, *plan, batch, codes, probabilities, leaves)
+        self._spare.append(scratch)
+        return codes, leaves
+
+    def _plan_for(self, rows: int, scratch: Any) -> tuple[Plan, int] | None:
+        """The tree laid out for many rows; it pays once they are as many as the nodes."""
+        self._asked += rows
+        nodes = int(self._tree.counts[NODES])
+        if self._plan is None and self._asked >= nodes:
+            most = 3 * nodes + len(self._tree.tables)
+            step = np.empty(most, STEP)
+            plan = Plan(
+                step=step.view(np.recarray) if JIT_DISABLED else step,
+                node=np.empty(most, np.int32),
+                leaf=np.empty(most, np.int64),
+                answer=np.empty(most, np.int32),
+            )
+            first = np.empty(nodes, np.int32)
+            rules, tree = self._rules, self._handles[0]
+            levels = lay_plan(tree, rules.predictor, rules.new_leaf, scratch, first, plan)
+            self._plan = plan, levels
+        return self._plan
