@@ -1,6 +1,6 @@
 # Bare `make` prints this list. Everything happens in .venv; nothing is installed elsewhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kafka test-faults test-peers check lint types contracts format docs bench bench-full bench-setup lock clean
+.PHONY: help setup tools run test test-kafka test-faults test-peers check lint types contracts format docs bench bench-full bench-setup lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -24,6 +24,14 @@ $(STAMP): pyproject.toml requirements.lock
 		&& $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .; \
 	fi
 	@touch $(STAMP)
+
+# What the tests use where it is there, and skip where it is not.
+TOOLS := strace chromium prometheus buildah podman runc catatonit debootstrap
+
+tools: ## install what only tests need, from Debian's packages: browser, Prometheus, containers (as root)
+	@missing=""; for tool in $(TOOLS); do dpkg -s $$tool >/dev/null 2>&1 || missing="$$missing $$tool"; done; \
+	test -z "$$missing" || { echo "installing$$missing"; apt-get update -qq \
+		&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; }
 
 run: setup ## start the demo: broker, generator, learner and API on http://127.0.0.1:8000
 	@$(BIN)/livetree demo
