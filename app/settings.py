@@ -305,6 +305,13 @@ class CheckpointSettings(Group):
     """How many of the newest stay."""
 
 
+class HistorySettings(Group):
+    """The record of changes of the tree."""
+
+    keep: int = Field(default=5000, ge=1, le=100_000)
+    """Changes that `GET /splits` keeps; of leaves without a split, a quarter as many."""
+
+
 class EvaluationSettings(Group):
     """Prequential scores."""
 
@@ -345,6 +352,8 @@ class Settings(BaseSettings):
     """When predictions see what was learned."""
     checkpoint: CheckpointSettings = CheckpointSettings()
     """The file that a restart continues from."""
+    history: HistorySettings = HistorySettings()
+    """The record of changes of the tree."""
     evaluation: EvaluationSettings = EvaluationSettings()
     """Prequential scores."""
     http: HttpSettings = HttpSettings()

@@ -19,6 +19,7 @@ from learner.errors import (
     UnknownLabel,
     UnknownNode,
 )
+from learner.facts import SplitFacts
 from learner.params import TreeParams
 from learner.schema import Feature, Kind, Schema, Value
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
@@ -47,6 +48,7 @@ __all__ = [
     "Snapshot",
     "SnapshotError",
     "SnapshotVersion",
+    "SplitFacts",
     "SplitRecord",
     "Step",
     "StreamingTree",
