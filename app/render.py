@@ -58,14 +58,18 @@ def node_document(view: NodeView) -> dict[str, object]:
     }
 
 
-def tree_text(snapshot: Snapshot, root: int | None = None, depth: int | None = None) -> str:
-    """Return the tree as an indented drawing, one node a line, with a heading."""
+def heading(snapshot: Snapshot) -> str:
+    """Return what a tree is, in one line."""
     shape = snapshot.shape
-    heading = (
+    return (
         f"{snapshot.variant}, {snapshot.events:,} events, {shape.nodes:,} nodes, "
         f"{shape.leaves:,} leaves, depth {shape.depth:,}, snapshot {snapshot.id}"
     )
-    lines = [heading, *_drawing(snapshot.walk(root, depth))]
+
+
+def tree_text(snapshot: Snapshot, root: int | None = None, depth: int | None = None) -> str:
+    """Return the tree as an indented drawing, one node a line, with a heading."""
+    lines = [heading(snapshot), *_drawing(snapshot.walk(root, depth))]
     return "\n".join(lines) + "\n"
 
 
@@ -78,12 +82,12 @@ def _drawing(views: Iterable[NodeView]) -> Iterator[str]:
         if top is None:
             top = view.depth
             open_levels = [len(view.children)]
-            yield printable(f"#{view.id} {_node_words(view)}")
+            yield printable(f"#{view.id} {node_words(view)}")
             continue
         level = view.depth - top
         del open_levels[level:]
         open_levels[level - 1] -= 1
-        yield printable(f"{_indent(open_levels)}{view.branch}  #{view.id} {_node_words(view)}")
+        yield printable(f"{_indent(open_levels)}{view.branch}  #{view.id} {node_words(view)}")
         open_levels.append(len(view.children))
 
 
@@ -94,25 +98,27 @@ def _indent(open_levels: list[int]) -> str:
     return bars + ("├─ " if open_levels[-1] else "└─ ")
 
 
-def _node_words(view: NodeView) -> str:
+def node_words(view: NodeView) -> str:
+    """Return what a node does, and for how many."""
     traffic = f"({view.share:.1%} of traffic)"
     if view.children:
         return f"split on {view.feature} {traffic}"
     state = "" if view.active else " inactive"
-    return f"→ {_answer_words(view)} {traffic}{state}"
+    return f"→ {answer_words(view)} {traffic}{state}"
 
 
-def _answer_words(view: NodeView) -> str:
+def answer_words(view: NodeView) -> str:
+    """Return what a node answers, and how sure it is."""
     if view.prediction is None:
         return "no class yet"
     total = sum(view.distribution.values())
     if total <= 0.0:
-        return _label_words(view.prediction)
+        return label_words(view.prediction)
     certainty = view.distribution.get(view.prediction, 0.0) / total
-    return f"{_label_words(view.prediction)} {certainty:.1%}"
+    return f"{label_words(view.prediction)} {certainty:.1%}"
 
 
-def _label_words(label: object) -> str:
+def label_words(label: object) -> str:
     """Return a label as a reader writes it: text bare, everything else as JSON (true, 1, 1.0)."""
     return label if isinstance(label, str) else json.dumps(label)
 
@@ -140,7 +146,7 @@ def _dot_node(view: NodeView) -> str:
         words = [str(view.feature), f"{view.share:.1%}"]
         shape = "ellipse"
     else:
-        words = [_answer_words(view), f"{view.share:.1%}"]
+        words = [answer_words(view), f"{view.share:.1%}"]
         shape = "box"
     style = "solid" if view.active or view.children else "dashed"
     label = "\\n".join(dot_escape(word) for word in words)

@@ -15,6 +15,8 @@ from fastapi.openapi.utils import get_openapi
 from app.api.answer import ManyAnswer, SingleAnswer
 from app.api.problems import SCHEMA as PROBLEM
 from app.api.problems import responses
+from app.api.timeline_schema import DIFFERENCE, SNAPSHOTS
+from app.moment import ABOUT as AT_ABOUT
 
 ABOUT = """
 Events arrive on a Kafka topic; the tree learns from each of them once and never stops. This API
@@ -96,6 +98,12 @@ PREDICT_EXTRA: dict[str, Any] = {
             "description": "true adds the tests from the root to the leaf.",
             "schema": {"type": "boolean", "default": False},
         },
+        {
+            "name": "at",
+            "in": "query",
+            "description": f"Answer from an earlier snapshot. {AT_ABOUT}",
+            "schema": {"type": "string"},
+        },
     ],
 }
 
@@ -122,7 +130,7 @@ PREDICT_RESPONSES: dict[int | str, dict[str, Any]] = {
             }
         },
     },
-    **responses(400, 413, 415, 422, 503),
+    **responses(400, 404, 413, 415, 422, 503),
 }
 
 MODEL_EXAMPLE = {
@@ -182,6 +190,8 @@ _SCORE = {"anyOf": [{"type": "number"}, {"type": "null"}]}
 
 SCHEMAS: dict[str, Any] = {
     "Problem": PROBLEM,
+    "Snapshots": SNAPSHOTS,
+    "Difference": DIFFERENCE,
     "PredictBody": {
         "title": "PredictBody",
         "description": "Features of one row, or instances of many. What a feature may be is in "
