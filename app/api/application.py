@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import description, problems
 from app.api.access import Gate, open_paths
+from app.api.docs import docs_router
 from app.api.health import health_router
 from app.api.model import model_router
 from app.api.observe import Observe
@@ -42,6 +43,7 @@ def create_app(service: Service) -> FastAPI:
         version=package_version(),
         openapi_tags=description.TAGS,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        docs_url=None,
         redoc_url=None,
     )
     predict = PredictRoute(service)
@@ -51,6 +53,7 @@ def create_app(service: Service) -> FastAPI:
         timeline_router(service),
         model_router(service),
         health_router(service),
+        docs_router(),
     )
     for router in routers:
         app.include_router(router)

@@ -26,8 +26,7 @@ id in every answer. Predicting does not change the model.
 Errors are `application/problem+json` (RFC 9457): `detail` names the thing, the value and what was
 expected; `field` names the culprit where it has a name.
 
-This document is `/openapi.json`. The page `/docs` shows it in a browser and loads its scripts from
-the internet; everything else works without.
+This document is `/openapi.json`. The page `/docs` shows it in a browser.
 """.strip()
 
 TAGS = [

@@ -40,7 +40,7 @@ INDEX = {
         "GET /livez": "is the process alive",
         "GET /readyz": "can it answer predictions",
         "GET /metrics": "Prometheus metrics",
-        "GET /docs": "try the API in a browser; the page loads its scripts from the internet",
+        "GET /docs": "try the API in a browser",
         "GET /openapi.json": "the description of the API",
     },
 }

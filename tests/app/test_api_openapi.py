@@ -14,7 +14,7 @@ from tests.app.test_api_predict import client_of
 
 PATHS = {
     "/", "/predict", "/tree", "/tree/diff", "/snapshots", "/model", "/schema", "/livez", "/healthz",
-    "/readyz", "/metrics",
+    "/readyz", "/metrics", "/docs",
 }  # fmt: skip
 
 
