@@ -22,6 +22,7 @@ from app.serving import Serving
 from app.settings import Settings
 from app.settings_file import declared_schema
 from app.source import Source, Start
+from app.timeline import Timeline
 from app.training import Training, event_format, new_tree
 from learner import LearnerError, StreamingTree
 
@@ -140,7 +141,8 @@ def build(
 ) -> Service:
     """Return a service that is ready to start; touches neither broker nor disk."""
     metrics = metrics or Metrics()
-    serving = Serving()
+    look_back = settings.timeline
+    serving = Serving(Timeline(look_back.keep, look_back.every_seconds, look_back.max_bytes))
     folder = settings.checkpoint
     checkpoints = CheckpointFolder(folder.folder, folder.keep) if folder.enabled else None
     own_source = source or _source(settings)

@@ -20,6 +20,7 @@ from learner.errors import (
     UnknownNode,
 )
 from learner.facts import SplitFacts
+from learner.holding import held_bytes, reopened, set_apart
 from learner.params import TreeParams
 from learner.schema import Feature, Kind, Schema, Value
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
@@ -58,5 +59,8 @@ __all__ = [
     "Value",
     "Variant",
     "dense_batch",
+    "held_bytes",
+    "reopened",
     "seal",
+    "set_apart",
 ]

@@ -32,14 +32,16 @@ INDEX = {
     "about": "Kafka events in, a decision tree that never stops learning, predictions out.",
     "routes": {
         "POST /predict": "predict one row or many",
-        "GET /tree": "the tree: ?format=json|text|dot, ?depth=, ?node=",
+        "GET /tree": "the tree: ?format=json|text|dot|mermaid|svg|html, ?depth=, ?node=, ?at=",
+        "GET /tree/diff": "what changed between two snapshots: ?from=, ?to=, ?format=json|text",
+        "GET /snapshots": "the snapshots that ?at= can name",
         "GET /splits": "what the tree did, change by change: ?after=, ?limit=",
         "GET /model": "variant, parameters, counters, shape, accuracy, offsets",
         "GET /schema": "the features and classes the model knows",
         "GET /livez": "is the process alive",
         "GET /readyz": "can it answer predictions",
         "GET /metrics": "Prometheus metrics",
-        "GET /docs": "try the API in a browser; the page loads its scripts from the internet",
+        "GET /docs": "try the API in a browser",
         "GET /openapi.json": "the description of the API",
     },
 }

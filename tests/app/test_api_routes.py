@@ -67,7 +67,7 @@ def test_an_unknown_node_is_not_found(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("query", "field"),
     [
-        ("format=svg", "format"),
+        ("format=pdf", "format"),
         ("depth=-1", "depth"),
         ("depth=x", "depth"),
         ("node=99999999999999999999", "node"),
