@@ -21,6 +21,7 @@ from learner.errors import (
 )
 from learner.facts import SplitFacts
 from learner.params import TreeParams
+from learner.prospect import LeafCopy, Option, Prospect
 from learner.schema import Feature, Kind, Schema, Value
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
 from learner.streaming_tree import SplitRecord, StreamingTree
@@ -38,10 +39,13 @@ __all__ = [
     "Encoder",
     "Feature",
     "Kind",
+    "LeafCopy",
     "LearnerError",
     "NodeView",
+    "Option",
     "ParamsError",
     "Piece",
+    "Prospect",
     "Schema",
     "SchemaError",
     "Shape",

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.api import description, problems
 from app.api.access import Gate, open_paths
 from app.api.health import health_router
+from app.api.leaves import leaves_router
 from app.api.model import model_router
 from app.api.observe import Observe
 from app.api.predict import PATH, PredictRoute
@@ -49,6 +50,7 @@ def create_app(service: Service) -> FastAPI:
     routers = (
         tree_router(service),
         splits_router(service),
+        leaves_router(service),
         model_router(service),
         health_router(service),
     )
