@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from app.api.answer import ManyAnswer, SingleAnswer
+from app.api.leaves import SCHEMAS as LEAVES
 from app.api.problems import SCHEMA as PROBLEM
 from app.api.problems import responses
 from app.api.splits import SCHEMAS as SPLITS
@@ -290,6 +291,7 @@ SCHEMAS: dict[str, Any] = {
         },
     },
     **SPLITS,
+    **LEAVES,
     "Model": {
         "type": "object",
         "title": "Model",
@@ -346,6 +348,7 @@ WHOLE = (
     "SplitFacts",
     "Splits",
     "Change",
+    "LeafProspect",
     "Model",
     "Schema",
 )  # answers that always have all of their fields
