@@ -19,7 +19,10 @@ from learner.errors import (
     UnknownLabel,
     UnknownNode,
 )
+from learner.facts import SplitFacts
+from learner.holding import held_bytes, reopened, set_apart
 from learner.params import TreeParams
+from learner.prospect import LeafCopy, Option, Prospect
 from learner.schema import Feature, Kind, Schema, Value
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
 from learner.streaming_tree import SplitRecord, StreamingTree
@@ -37,16 +40,20 @@ __all__ = [
     "Encoder",
     "Feature",
     "Kind",
+    "LeafCopy",
     "LearnerError",
     "NodeView",
+    "Option",
     "ParamsError",
     "Piece",
+    "Prospect",
     "Schema",
     "SchemaError",
     "Shape",
     "Snapshot",
     "SnapshotError",
     "SnapshotVersion",
+    "SplitFacts",
     "SplitRecord",
     "Step",
     "StreamingTree",
@@ -56,5 +63,8 @@ __all__ = [
     "Value",
     "Variant",
     "dense_batch",
+    "held_bytes",
+    "reopened",
     "seal",
+    "set_apart",
 ]
