@@ -12,8 +12,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.api import description, problems
 from app.api.access import Gate, open_paths
 from app.api.health import health_router
+from app.api.live import Live, live_router
 from app.api.model import model_router
 from app.api.observe import Observe
+from app.api.page import page_router
 from app.api.predict import PATH, PredictRoute
 from app.api.tree import tree_router
 from app.wiring import Service
@@ -26,13 +28,14 @@ class Api(FastAPI):
     """
 
     front: ASGIApp | None = None
+    live: Live
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run one request."""
         await (self.front or super().__call__)(scope, receive, send)
 
 
-def create_app(service: Service) -> FastAPI:
+def create_app(service: Service) -> Api:
     """Return the API of one service."""
     app = Api(
         title="livetree",
@@ -45,7 +48,14 @@ def create_app(service: Service) -> FastAPI:
     )
     predict = PredictRoute(service)
     add_predict(app, predict)
-    routers = (tree_router(service), model_router(service), health_router(service))
+    app.live = Live(service)
+    routers = (
+        page_router(),
+        tree_router(service),
+        model_router(service),
+        live_router(app.live),
+        health_router(service),
+    )
     for router in routers:
         app.include_router(router)
     problems.install(app)

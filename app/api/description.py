@@ -29,6 +29,7 @@ the internet; everything else works without.
 """.strip()
 
 TAGS = [
+    {"name": "page", "description": "The tree as it grows, in a browser."},
     {"name": "predict", "description": "Labels and probabilities, and why."},
     {"name": "tree", "description": "The tree itself."},
     {"name": "model", "description": "What the model is and how far it has come."},
@@ -148,6 +149,28 @@ SCHEMA_EXAMPLE = {
     "classes": ["A", "B"],
 }
 
+STATS_EXAMPLE = {
+    "time": 1767225600.0,
+    "snapshot": "vfdt-12000",
+    "events": 12000,
+    "events_per_second": 2000.0,
+    "accuracy": 0.871,
+    "window_accuracy": 0.912,
+    "kappa": 0.702,
+    "window_kappa": 0.801,
+    "nodes": 3,
+    "leaves": 2,
+    "depth": 1,
+    "lag": 0,
+    "attempts": 55,
+    "splits": 1,
+    "delay_mean": 96.0,
+    "memory_bytes": 4064,
+    "ready": True,
+    "state": "ready",
+    "changes": [],
+}
+
 _NODE = {
     "id": 0,
     "parent": None,
@@ -179,6 +202,7 @@ TREE_EXAMPLE = {
 _LABEL = {"anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "null")]}
 _NUMBERS = {"type": "object", "additionalProperties": {"type": "number"}}
 _SCORE = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+_TEXT_OR_NONE = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 
 SCHEMAS: dict[str, Any] = {
     "Problem": PROBLEM,
@@ -261,6 +285,32 @@ SCHEMAS: dict[str, Any] = {
             "snapshot": {"type": "object", "description": "Id, publication time, age."},
         },
     },
+    "Stats": {
+        "type": "object",
+        "title": "Stats",
+        "examples": [STATS_EXAMPLE],
+        "properties": {
+            "time": {"type": "number", "description": "Seconds since 1970."},
+            "snapshot": _TEXT_OR_NONE,
+            "events": {"type": "integer", "description": "Events learned."},
+            "events_per_second": {"type": "number", "description": "Over the last seconds."},
+            "accuracy": _SCORE,
+            "window_accuracy": _SCORE,
+            "kappa": _SCORE,
+            "window_kappa": _SCORE,
+            "nodes": {"type": "integer"},
+            "leaves": {"type": "integer"},
+            "depth": {"type": "integer"},
+            "lag": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "attempts": {"type": "integer", "description": "Split attempts."},
+            "splits": {"type": "integer", "description": "Leaves that were split."},
+            "delay_mean": {**_SCORE, "description": "Of the splits by bound since the start."},
+            "memory_bytes": {"type": "integer"},
+            "ready": {"type": "boolean", "description": "As /readyz has it."},
+            "state": {"type": "string", "description": "Why it is not ready."},
+            "changes": {"type": "array", "description": "Of the tree since the last message."},
+        },
+    },
     "Schema": {
         "type": "object",
         "title": "Schema",
@@ -284,7 +334,7 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-WHOLE = ("Tree", "Node", "Model", "Schema")  # answers that always have all of their fields
+WHOLE = ("Tree", "Node", "Model", "Stats", "Schema")  # answers that always have all of their fields
 
 KEYS = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`"},

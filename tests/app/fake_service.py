@@ -37,6 +37,8 @@ class FakeCounters(NamedTuple):
 
     events: int = 120
     split_attempts: int = 4
+    splits_bound: int = 2
+    splits_tie: int = 1
 
 
 @dataclass(frozen=True)
@@ -181,12 +183,12 @@ class FakeService:
         if published:
             self.publish(FakeSnapshot())
 
-    def publish(self, snapshot: Any) -> None:
+    def publish(self, snapshot: Any, published_at: float = 1_700_000_000.0) -> None:
         """Serve this snapshot."""
         self.serving.publish(
             Published(
                 snapshot,
-                published_at=1_700_000_000.0,
+                published_at=published_at,
                 offsets={"events-0": 120},
                 accuracy=0.9,
                 kappa=0.8,
