@@ -19,6 +19,8 @@ from learner.errors import (
     UnknownLabel,
     UnknownNode,
 )
+from learner.facts import SplitFacts
+from learner.holding import held_bytes, reopened, set_apart
 from learner.params import TreeParams
 from learner.schema import Feature, Kind, Schema, Value
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
@@ -47,6 +49,7 @@ __all__ = [
     "Snapshot",
     "SnapshotError",
     "SnapshotVersion",
+    "SplitFacts",
     "SplitRecord",
     "Step",
     "StreamingTree",
@@ -56,5 +59,8 @@ __all__ = [
     "Value",
     "Variant",
     "dense_batch",
+    "held_bytes",
+    "reopened",
     "seal",
+    "set_apart",
 ]

@@ -11,12 +11,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import description, problems
 from app.api.access import Gate, open_paths
+from app.api.docs import docs_router
 from app.api.health import health_router
 from app.api.live import Live, live_router
 from app.api.model import model_router
 from app.api.observe import Observe
 from app.api.page import page_router
 from app.api.predict import PATH, PredictRoute
+from app.api.splits import splits_router
+from app.api.timeline import timeline_router
 from app.api.tree import tree_router
 from app.wiring import Service
 
@@ -44,6 +47,7 @@ def create_app(service: Service) -> Api:
         version=package_version(),
         openapi_tags=description.TAGS,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        docs_url=None,
         redoc_url=None,
     )
     predict = PredictRoute(service)
@@ -52,9 +56,12 @@ def create_app(service: Service) -> Api:
     routers = (
         page_router(),
         tree_router(service),
+        splits_router(service),
+        timeline_router(service),
         model_router(service),
         live_router(app.live),
         health_router(service),
+        docs_router(),
     )
     for router in routers:
         app.include_router(router)

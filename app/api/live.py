@@ -61,7 +61,8 @@ class Live:
     def stats(self) -> dict[str, Any]:
         """Return how things stand."""
         ready, reason = self._service.ready()
-        return {**self._pulse.beat()._asdict(), "ready": ready, "state": reason, "changes": []}
+        beat = self._pulse.beat()._asdict()
+        return {**beat, "ready": ready, "state": reason, "changes": self._pulse.changes()}
 
     def history(self) -> dict[str, list[Any]]:
         """Return how they stood during the last minutes."""

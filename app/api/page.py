@@ -6,17 +6,15 @@ of the model, so they need no key; the page asks for one and sends it with what 
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import PurePosixPath
-from typing import NamedTuple
 
 from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
+
+from app.api.file import File, file_response, read_file
 
 INDEX = {
     "name": "livetree",
@@ -24,7 +22,10 @@ INDEX = {
     "routes": {
         "GET /": "the live page, for a browser",
         "POST /predict": "predict one row or many",
-        "GET /tree": "the tree: ?format=json|text|dot, ?depth=, ?node=",
+        "GET /tree": "the tree: ?format=json|text|dot|mermaid|svg|html, ?depth=, ?node=, ?at=",
+        "GET /tree/diff": "what changed between two snapshots: ?from=, ?to=, ?format=json|text",
+        "GET /snapshots": "the snapshots that ?at= can name",
+        "GET /splits": "what the tree did, change by change: ?after=, ?limit=",
         "GET /model": "variant, parameters, counters, shape, accuracy, offsets",
         "GET /schema": "the features and classes the model knows",
         "GET /stats": "how it goes: rate, accuracy, size, lag; ?history=true",
@@ -32,38 +33,12 @@ INDEX = {
         "GET /livez": "is the process alive",
         "GET /readyz": "can it answer predictions",
         "GET /metrics": "Prometheus metrics",
-        "GET /docs": "try the API in a browser; the page loads its scripts from the internet",
+        "GET /docs": "try the API in a browser",
         "GET /openapi.json": "the description of the API",
     },
 }
 START = "index.html"
 PREFIX = "/static/"
-MEDIA_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-TEXT = "text/plain; charset=utf-8"  # licences
-HEADERS = {
-    # Nothing from elsewhere and nothing inline runs or styles the page, whatever a label says.
-    "content-security-policy": (
-        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
-        "object-src 'none'"
-    ),
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-cache",  # ask whether it still holds
-    "vary": "accept, accept-encoding",
-}
-
-
-class File(NamedTuple):
-    """One file of the page, ready to be sent."""
-
-    body: bytes
-    packed: bytes
-    media_type: str
-    etag: str
 
 
 @cache
@@ -81,15 +56,8 @@ def _read(folder: Traversable, prefix: str) -> list[tuple[str, File]]:
         if entry.is_dir():
             found += _read(entry, f"{prefix}{entry.name}/")
         else:
-            found.append((prefix + entry.name, _file(entry)))
+            found.append((prefix + entry.name, read_file(entry)))
     return found
-
-
-def _file(entry: Traversable) -> File:
-    body = entry.read_bytes()
-    media_type = MEDIA_TYPES.get(PurePosixPath(entry.name).suffix, TEXT)
-    etag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
-    return File(body, gzip.compress(body, mtime=0), media_type, etag)
 
 
 def page_paths() -> frozenset[str]:
@@ -116,23 +84,13 @@ def page_router() -> APIRouter:
     async def start(request: Request) -> Response:
         """Show the tree as it grows in a browser; name the routes to other clients."""
         if "text/html" in request.headers.get("accept", ""):
-            return _response(known[START], request)
+            return file_response(known[START], request)
         return JSONResponse(INDEX, headers={"vary": "accept"})
 
     @router.get(PREFIX + "{name:path}", include_in_schema=False)
     async def file(name: str, request: Request) -> Response:
         if name not in known:
             raise HTTPException(404)
-        return _response(known[name], request)
+        return file_response(known[name], request)
 
     return router
-
-
-def _response(file: File, request: Request) -> Response:
-    headers = {**HEADERS, "etag": file.etag}
-    if file.etag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    if "gzip" in request.headers.get("accept-encoding", ""):
-        headers["content-encoding"] = "gzip"
-        return Response(file.packed, headers=headers, media_type=file.media_type)
-    return Response(file.body, headers=headers, media_type=file.media_type)

@@ -19,6 +19,9 @@ EVERY_SECONDS = 1.0
 KEPT = 900  # beats: a quarter of an hour
 # A rate over fewer beats would jump: snapshots do not come exactly once a second.
 RATE_BEATS = 5
+# Changes are told for some beats: who misses one misses no change. Floods are left to /splits.
+TOLD_BEATS = 3
+MOST_TOLD = 50
 
 
 class Beat(NamedTuple):
@@ -55,6 +58,7 @@ class Pulse:
         self._clock, self._monotonic = clock, monotonic
         self._due = -1.0
         self._beats: deque[Beat] = deque(maxlen=KEPT)
+        self._totals: deque[int] = deque(maxlen=TOLD_BEATS + 1)  # changes of the tree so far
         self._published: deque[tuple[float, int]] = deque(maxlen=RATE_BEATS + 1)
 
     def beat(self) -> Beat:
@@ -72,12 +76,21 @@ class Pulse:
         columns = zip(*map(_shortened, self._beats), strict=True)
         return dict(zip(Beat._fields, map(list, columns), strict=True))
 
+    def changes(self) -> list[dict[str, Any]]:
+        """Return what the tree did during the last beats, the oldest first."""
+        published = self._service.serving.current()
+        if published is None or not self._totals:
+            return []
+        told = published.changes.page(self._totals[0], MOST_TOLD)
+        return [entry.document() for entry in told]
+
     def _taken(self, published: Published | None) -> Beat:
         lag, delay = self._service.metrics.lag(), self._service.metrics.mean_delay()
         moment = self._clock()
         if published is None:
             nothing = (None, None, None, None)
             return Beat(moment, None, 0, 0.0, *nothing, 0, 0, 0, lag, 0, 0, delay, 0)
+        self._totals.append(published.changes.total)
         snapshot, shape = published.snapshot, published.snapshot.shape
         counters = snapshot.counters
         return Beat(

@@ -21,7 +21,8 @@ export async function request(path, options = {}) {
     const headers = { ...options.headers, ...(key ? { authorization: `Bearer ${key}` } : {}) };
     let response;
     try {
-      response = await fetch(path, { cache: "no-store", ...options, headers });
+      // Beside the page, wherever a proxy has put it.
+      response = await fetch(`.${path}`, { cache: "no-store", ...options, headers });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new Problem(0, "the service does not answer");

@@ -81,7 +81,7 @@ export class NodePanel {
         ["Bound", plain(split.bound)],
         ["n", whole(split.n)],
       ]),
-      split.second ? make("p", { class: "muted" }, `Runner-up: ${test(split.second)}`) : null,
+      make("p", { class: "muted" }, `Runner-up: ${split.second ? test(split.second) : "no split"}`),
     );
   }
 
@@ -111,8 +111,9 @@ export class NodePanel {
       );
     }
     const facts = [];
-    if (found.best) facts.push(["Best", `${test(found.best.test)} (${plain(found.best.merit)})`]);
-    if (found.second) facts.push(["Second", `${test(found.second.test)} (${plain(found.second.merit)})`]);
+    const option = ({ test: text, merit }) => `${text === null ? "no split" : test(text)} (${plain(merit)})`;
+    if (found.best) facts.push(["Best", option(found.best)]);
+    if (found.second) facts.push(["Second", option(found.second)]);
     if (found.events_needed != null) facts.push(["Needs", `${whole(found.events_needed)} events more`]);
     if (found.next_attempt_in != null) facts.push(["Next attempt", `in ${whole(found.next_attempt_in)} events`]);
     if (facts.length) parts.push(definitions(facts));

@@ -162,7 +162,7 @@ function tell(stats) {
 function onStats(stats) {
   tell(stats);
   charts.push(stats);
-  splits.add(stats.changes ?? []);
+  splits.tell(stats.changes);
   refresh(stats);
 }
 

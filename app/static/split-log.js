@@ -5,24 +5,20 @@ import { byId, make } from "./element.js";
 import { clock, plain, test, whole } from "./format.js";
 
 const MOST_ROWS = 200;
-const FIRST = 100;
 
 export class SplitLog {
   /** `heard` has select(id) and changed(list of seconds). */
   constructor(heard) {
     this.heard = heard;
     this.body = byId("log");
-    this.seen = -1; // the newest sequence that is shown
-    this.total = 0;
+    this.seen = 0; // the number of the newest that is shown
   }
 
   /** Fetch the past; a service without a log shows none. */
   async start() {
     try {
       if (!(await offers("GET /splits"))) return;
-      const newest = await getJson("/splits?limit=1");
-      const after = Math.max(newest.total - FIRST, newest.first - 1, -1);
-      const found = await getJson(`/splits?after=${after}&limit=${FIRST}`);
+      const found = await getJson(`/splits?limit=${MOST_ROWS}`);
       byId("log-card").hidden = false;
       this.add(found.changes, false);
     } catch (error) {
@@ -30,12 +26,22 @@ export class SplitLog {
     }
   }
 
-  add(changes, live = true) {
+  /** What a message tells; where changes are missing before it, they are fetched. */
+  async tell(changes) {
+    const next = changes.find((change) => change.sequence > this.seen);
+    if (!next) return;
+    if (this.seen && next.sequence > this.seen + 1) {
+      const found = await getJson(`/splits?after=${this.seen}&limit=1000`).catch(() => null);
+      this.add(found?.changes ?? changes, true);
+    } else this.add(changes, true);
+  }
+
+  add(changes, live) {
     const fresh = changes.filter((change) => change.sequence > this.seen);
     if (!fresh.length) return;
     this.seen = Math.max(...fresh.map((change) => change.sequence));
     byId("log-card").hidden = false;
-    byId("log-count").textContent = `${whole(this.seen + 1)} so far`;
+    byId("log-count").textContent = `${whole(this.seen)} so far`;
     for (const change of fresh) this.body.prepend(this.row(change, live));
     while (this.body.children.length > MOST_ROWS) this.body.lastChild.remove();
     this.heard.changed(fresh.map((change) => Date.parse(change.time) / 1000));

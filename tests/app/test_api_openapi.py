@@ -13,18 +13,9 @@ from tests.app.fake_service import FakeService
 from tests.app.test_api_predict import client_of
 
 PATHS = {
-    "/",
-    "/predict",
-    "/tree",
-    "/model",
-    "/schema",
-    "/stats",
-    "/live",
-    "/livez",
-    "/healthz",
-    "/readyz",
-    "/metrics",
-}
+    "/", "/predict", "/tree", "/tree/diff", "/snapshots", "/splits", "/model", "/schema", "/stats",
+    "/live", "/livez", "/healthz", "/readyz", "/metrics", "/docs",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

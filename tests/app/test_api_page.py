@@ -81,9 +81,9 @@ def test_the_page_has_nothing_inline_and_asks_nobody_else() -> None:
 
 
 def test_every_file_that_is_named_exists() -> None:
-    named = re.findall(r"(?:src|href)=\"(/static/[^\"]+)\"", (STATIC / "index.html").read_text())
+    named = re.findall(r"(?:src|href)=\"(static/[^\"]+)\"", (STATIC / "index.html").read_text())
     assert named
-    assert set(named) <= page_paths()
+    assert {f"/{name}" for name in named} <= page_paths()
     for path in STATIC.glob("*.js"):
         for module in re.findall(r"from \"\./([^\"]+)\"", path.read_text()):
             assert f"/static/{module}" in page_paths(), path.name

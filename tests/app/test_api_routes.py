@@ -13,7 +13,7 @@ from tests.app.fake_service import FakeService
 from tests.app.test_api_predict import assert_problem, client_of
 
 ENDLESS = {"/live"}
-READS_THE_MODEL = ("/tree", "/model", "/schema")
+READS_THE_MODEL = ("/tree", "/splits", "/model", "/schema")
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_an_unknown_node_is_not_found(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("query", "field"),
     [
-        ("format=svg", "format"),
+        ("format=pdf", "format"),
         ("depth=-1", "depth"),
         ("depth=x", "depth"),
         ("node=99999999999999999999", "node"),

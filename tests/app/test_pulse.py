@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from app.api.pulse import KEPT, Beat, Pulse
+from app.history import History
+from app.serving import Published
 from tests.app.fake_service import FakeCounters, FakeService, FakeSnapshot
+from tests.app.test_history import record
 
 
 class Clock:
@@ -23,6 +26,11 @@ def snapshot_with(events: int) -> FakeSnapshot:
     found.events = events
     found.counters = FakeCounters(events=events)
     return found
+
+
+def publish(service: FakeService, history: History) -> None:
+    snapshot: Any = FakeSnapshot()
+    service.serving.publish(Published(snapshot, 1000.0, changes=history.changes()))
 
 
 def pulse_of(service: Any) -> tuple[Pulse, Clock]:
@@ -122,3 +130,32 @@ def test_lag_and_delay_come_from_the_metrics() -> None:
     clock.now += 1
 
     assert (pulse.beat().lag, pulse.beat().delay_mean) == (42, 75)
+
+
+def test_changes_of_the_tree_are_told_for_some_seconds() -> None:
+    service = FakeService()
+    pulse, clock = pulse_of(service)
+    history = History(keep=100)
+    told = []
+    for second in range(8):
+        if second == 2:
+            history.add([record(node=7)], {"events-0": 3}, "2026-01-01T00:00:00.000+00:00")
+        publish(service, history)
+        pulse.beat()
+        told.append([change["node"] for change in pulse.changes()])
+        clock.now += 1
+
+    assert told == [[], [], [7], [7], [7], [], [], []]
+
+
+def test_changes_before_the_first_beat_are_not_told() -> None:
+    service = FakeService()
+    pulse, _ = pulse_of(service)
+    assert pulse.changes() == []
+    history = History(keep=100)
+    history.add([record(node=node) for node in range(9)], {}, "2026-01-01T00:00:00.000+00:00")
+    publish(service, history)
+
+    pulse.beat()
+
+    assert pulse.changes() == []

@@ -46,6 +46,10 @@ def test_the_tree_and_the_numbers_grow_while_they_are_watched(demo: str, look: L
 
     assert number(page, "#tile-nodes") > nodes
     assert number(page, "#tile-events") > events
+    until(page, lambda: number(page, "#log tr:first-child td:nth-child(3)") > 0)
+    logged = number(page, "#log-count")
+    until(page, lambda: number(page, "#log-count") > logged)
+    expect(page.locator("#log tr.fresh").first).to_be_visible()
     expect(page.locator("#chart-accuracy")).to_be_visible()
     expect(page.locator(".plot canvas")).to_have_count(4)
     expect(page.locator("#legend-window_accuracy")).to_contain_text("last 1,000")
@@ -128,6 +132,18 @@ def test_the_strip_of_the_whole_tree_selects(demo: str, look: Look) -> None:
 
     expect(page.locator("#node-name")).to_have_text("#0, split")
     expect(page.locator(".item[data-id='0']")).to_have_attribute("aria-selected", "true")
+
+
+def test_the_log_leads_to_the_node_and_says_why_it_split(demo: str, look: Look) -> None:
+    page = shown(look(demo))
+    page.locator("#log button").first.click()
+
+    name = page.locator("#node-name")
+    expect(name).to_have_text(re.compile(r"#\d+, (split|leaf)"))
+    page.locator("#icicle").click(position={"x": 5, "y": 3})
+    expect(name).to_have_text("#0, split")
+    expect(page.locator("#node .why h3")).to_have_text("Why it split")
+    expect(page.locator("#node .why")).to_contain_text("Runner-up")
 
 
 def test_dark_is_what_the_system_says_until_the_button_says_otherwise(
