@@ -126,7 +126,7 @@ export class Predict {
       make("li", {}, make("span", {}, `${step.feature} ${SIGNS[step.operator] ?? step.operator} ${shown(step.value)}`), make("span", { class: "muted" }, step.observed === null ? "missing" : shown(step.observed))),
     );
     this.why = make("div", { class: "why" });
-    this.answer.replaceChildren(head, make("ul", { class: "bars" }, ...bars), make("ol", { class: "steps", "aria-label": "The way to the leaf" }, ...steps), this.why);
+    this.answer.replaceChildren(head, make("ul", { class: "bars" }, ...bars), make("ol", { class: "steps", tabindex: "0", "aria-label": "The way to the leaf" }, ...steps), this.why);
   }
 
   /** What would have to change for another answer, where the service can tell. */
