@@ -13,6 +13,7 @@ from app.api import description, problems
 from app.api.access import Gate, open_paths
 from app.api.docs import docs_router
 from app.api.health import health_router
+from app.api.leaves import leaves_router
 from app.api.live import Live, live_router
 from app.api.model import model_router
 from app.api.observe import Observe
@@ -58,6 +59,7 @@ def create_app(service: Service) -> Api:
         tree_router(service),
         splits_router(service),
         timeline_router(service),
+        leaves_router(service),
         model_router(service),
         live_router(app.live),
         health_router(service),

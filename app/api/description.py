@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from app.api.answer import ManyAnswer, SingleAnswer
+from app.api.leaves import SCHEMAS as LEAVES
 from app.api.live_schema import STATS
 from app.api.problems import SCHEMA as PROBLEM
 from app.api.problems import responses
@@ -292,6 +293,7 @@ SCHEMAS: dict[str, Any] = {
         },
     },
     **SPLITS,
+    **LEAVES,
     "Model": {
         "type": "object",
         "title": "Model",
@@ -349,6 +351,7 @@ WHOLE = (
     "SplitFacts",
     "Splits",
     "Change",
+    "LeafProspect",
     "Model",
     "Stats",
     "Schema",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.metrics import Metrics
+from app.question import Questions
 from app.serving import Published, Serving
 from app.settings import Settings
 from app.timeline import Timeline
@@ -195,6 +196,7 @@ class FakeService:
         self.settings = Settings.model_validate(given)
         self.metrics = Metrics()
         self.serving = Serving(timeline)
+        self.questions = Questions()
         self.failure: Exception | None = None
         self.living = True
         self.shutting_down = False

@@ -13,9 +13,23 @@ from tests.app.fake_service import FakeService
 from tests.app.test_api_predict import client_of
 
 PATHS = {
-    "/", "/predict", "/tree", "/tree/diff", "/snapshots", "/splits", "/model", "/schema", "/stats",
-    "/live", "/livez", "/healthz", "/readyz", "/metrics", "/docs",
-}  # fmt: skip
+    "/",
+    "/predict",
+    "/tree",
+    "/tree/diff",
+    "/snapshots",
+    "/splits",
+    "/leaves/{id}",
+    "/model",
+    "/schema",
+    "/stats",
+    "/live",
+    "/livez",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/docs",
+}
 
 
 @pytest.fixture(scope="module")

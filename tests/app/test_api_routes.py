@@ -31,7 +31,7 @@ def client(service: FakeService) -> TestClient:
 def test_the_index_names_routes_that_exist(client: TestClient) -> None:
     for entry in client.get("/").json()["routes"]:
         method, path = entry.split()
-        if method == "GET" and path not in ENDLESS:
+        if method == "GET" and path not in ENDLESS and "{" not in path:
             assert client.get(path).status_code == 200
 
 
