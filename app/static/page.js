@@ -207,18 +207,18 @@ function listen() {
 
 async function begin() {
   listen();
-  let stats;
   try {
-    stats = await getJson("/stats?history=true");
+    const stats = await getJson("/stats?history=true");
     charts.start(stats.history);
     onStats(stats);
     await splits.start();
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     onState("offline");
+  } finally {
+    nameModel();
+    follow(onStats, onState);
   }
-  nameModel();
-  follow(onStats, onState);
 }
 
 /** Say which model it is; before there is one, try again. */

@@ -146,6 +146,16 @@ def test_the_log_leads_to_the_node_and_says_why_it_split(demo: str, look: Look) 
     expect(page.locator("#node .why")).to_contain_text("Runner-up")
 
 
+def test_a_leaf_says_why_it_has_not_split_yet(demo: str, look: Look) -> None:
+    page = shown(look(demo, complains="404"))  # it may split before it is asked
+    page.click("#example")
+    page.locator("#answer button.link").click()
+
+    expect(page.locator("#node-name")).to_have_text(re.compile(r"#\d+, leaf"))
+    expect(page.locator("#node .why h3")).to_have_text("Why not yet")
+    assert len(page.inner_text("#node .why p")) > 20
+
+
 def test_dark_is_what_the_system_says_until_the_button_says_otherwise(
     demo: str, look: Look
 ) -> None:
