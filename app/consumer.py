@@ -194,7 +194,10 @@ class Consumer:
         started = time.perf_counter()
         offsets = {f"{self.source.topic}-{p}": o for p, o in self._positions().items()}
         snapshot, scores = tree.snapshot(), self.training.evaluation.scores()
-        self._serving.publish(Published(snapshot, time.time(), offsets, *scores))
+        window = self.settings.evaluation.window
+        self._serving.publish(
+            Published(snapshot, time.time(), offsets, *scores, window_events=window)
+        )
         seconds = time.perf_counter() - started
         self._publish.begun()
         self._publish.done(at_least_seconds=seconds / PUBLISH_SHARE)

@@ -20,6 +20,7 @@ class Published:
     kappa: float | None = None
     window_accuracy: float | None = None
     window_kappa: float | None = None
+    window_events: int | None = None  # of the window, where another process scored it
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)  # what readers derive from it
 
 

@@ -32,6 +32,7 @@ from app.api_settings import AuthSettings, HttpSettings, TlsSettings
 from app.group import Group
 from app.secret import MASK, hide, names_secret
 from app.settings_file import declared_schema, load_settings
+from app.snapshot_settings import SnapshotSettings
 from app.tree_settings import TreeSettings
 
 
@@ -325,6 +326,8 @@ class Settings(BaseSettings):
 
     name: str = Field(default="livetree", min_length=1, max_length=64, pattern=r"^[\w.-]+$")
     """Name of the model, in the API and in metrics."""
+    role: Literal["all", "learner", "api"] = "all"
+    """Learn and answer in one process, or only learn, or only answer from a learner's snapshots."""
     variant: str = "vfdt"
     """Which algorithm grows the tree; `livetree variants` lists them."""
     source: Literal["kafka", "file"] = "kafka"
@@ -343,6 +346,8 @@ class Settings(BaseSettings):
     """Parameters of the tree."""
     publish: PublishSettings = PublishSettings()
     """When predictions see what was learned."""
+    snapshots: SnapshotSettings = SnapshotSettings()
+    """How snapshots travel from the learner to processes of the role `api`."""
     checkpoint: CheckpointSettings = CheckpointSettings()
     """The file that a restart continues from."""
     evaluation: EvaluationSettings = EvaluationSettings()

@@ -22,6 +22,7 @@ from learner.errors import (
 from learner.params import TreeParams
 from learner.schema import Feature, Kind, Schema, Value
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
+from learner.snapshot_bytes import SnapshotReader, pack_snapshot
 from learner.streaming_tree import SplitRecord, StreamingTree
 from learner.variants import VARIANTS, Variant
 
@@ -46,6 +47,7 @@ __all__ = [
     "Shape",
     "Snapshot",
     "SnapshotError",
+    "SnapshotReader",
     "SnapshotVersion",
     "SplitRecord",
     "Step",
@@ -56,5 +58,6 @@ __all__ = [
     "Value",
     "Variant",
     "dense_batch",
+    "pack_snapshot",
     "seal",
 ]

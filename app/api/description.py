@@ -122,7 +122,7 @@ PREDICT_RESPONSES: dict[int | str, dict[str, Any]] = {
             }
         },
     },
-    **responses(400, 413, 415, 422, 503),
+    **responses(400, 413, 415, 421, 422, 503),
 }
 
 MODEL_EXAMPLE = {

@@ -226,5 +226,5 @@ def run(
     failure = server.failure
     if failure is None:
         return 0
-    log.error("the learner failed", error=str(failure), kind=type(failure).__name__)
+    log.error(f"the {service.fed_by} failed", error=str(failure), kind=type(failure).__name__)
     return errors.policy_of(failure).exit_code

@@ -167,6 +167,8 @@ class FakeSnapshot:
 class FakeService:
     """What the API needs of a service."""
 
+    fed_by = "learner"
+
     def __init__(
         self, *, published: bool = True, auth: dict[str, Any] | None = None, **http: Any
     ) -> None:
