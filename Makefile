@@ -65,7 +65,7 @@ format: setup ## format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-docs: setup ## write the generated tables of docs/ anew
+docs: setup ## write anew what is made from the code: tables of docs/, files of the chart
 	@$(BIN)/python -m docs.generate
 
 bench: setup ## all benchmarks, on little data: some minutes; peers where they are installed

@@ -25,7 +25,11 @@ class Replica(Service):
     fed_by: ClassVar[str] = "follower"
 
     def __init__(
-        self, settings: Settings, serving: Serving, metrics: Metrics, follower: Follower
+        self,
+        settings: Settings,
+        serving: Serving,
+        metrics: Metrics,
+        follower: Follower,
     ) -> None:
         super().__init__(settings, serving, metrics)
         self.follower = follower
@@ -60,11 +64,22 @@ class Replica(Service):
         return self.follower.failure or self._overdue
 
 
-def build_replica(settings: Settings, metrics: Metrics) -> Replica:
-    """Return a replica that is ready to start; touches neither broker nor disk."""
+def build_replica(
+    settings: Settings,
+    metrics: Metrics,
+    inlet: Callable[[], Inlet] | None = None,
+    *,
+    trusted: bool = False,
+    on_message: Callable[[memoryview], None] = lambda _: None,
+) -> Replica:
+    """Return a replica that is ready to start; touches neither broker nor disk.
+
+    Trusted snapshots were checked before by this program. ``on_message`` gets the bytes of each,
+    before it answers.
+    """
     serving = Serving()
-    reader = MessageReader(settings.name)
-    follower = Follower(inlet_of(settings), reader, serving, metrics)
+    reader = MessageReader(settings.name, trusted=trusted)
+    follower = Follower(inlet or inlet_of(settings), reader, serving, metrics, on_message)
     return Replica(settings, serving, metrics, follower)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Protocol
 
 from app.errors import AppError
@@ -32,6 +33,7 @@ class Service(ABC):
         self.settings = settings
         self.serving = serving
         self.metrics = metrics
+        self.tick: Callable[[], None] = lambda: None  # once a second, in the event loop
         self._started = False
         self._shutting_down = False
 

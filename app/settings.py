@@ -33,7 +33,7 @@ from app.group import Group
 from app.secret import MASK, hide, names_secret
 from app.settings_file import declared_schema, load_settings
 from app.snapshot_settings import SnapshotSettings
-from app.tree_settings import TreeSettings
+from app.tree_settings import HistorySettings, TreeSettings
 
 
 def _from_json(value: object) -> object:
@@ -350,6 +350,8 @@ class Settings(BaseSettings):
     """How snapshots travel from the learner to processes of the role `api`."""
     checkpoint: CheckpointSettings = CheckpointSettings()
     """The file that a restart continues from."""
+    history: HistorySettings = HistorySettings()
+    """The record of changes of the tree."""
     evaluation: EvaluationSettings = EvaluationSettings()
     """Prequential scores."""
     http: HttpSettings = HttpSettings()

@@ -24,6 +24,7 @@ from app.errors import (
     SnapshotDamaged,
     SnapshotFormat,
 )
+from app.history import Changes, KeptChanges
 from app.serving import Published
 from learner import Piece, SnapshotError, SnapshotReader, SnapshotVersion, pack_snapshot
 
@@ -33,6 +34,7 @@ PREAMBLE = struct.Struct("<8sII")
 DIGEST_BYTES = 32
 ALIGNMENT = 64
 LONGEST_HEADER = 1 << 24
+MOST_CHANGES = 100
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
@@ -56,6 +58,7 @@ class About(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     nodes: Count = 0
     leaves: Count = 0
     depth: Count = 0
+    changes: KeptChanges = msgspec.field(default_factory=KeptChanges)  # of the tree, the newest
 
 
 DECODER = msgspec.json.Decoder(About)
@@ -79,7 +82,14 @@ def about(published: Published, model: str, publication: str) -> About:
         nodes=shape.nodes,
         leaves=shape.leaves,
         depth=shape.depth,
+        changes=_newest(published.changes),
     )
+
+
+def _newest(changes: Changes) -> KeptChanges:
+    """Return as many changes as travel: the record of a learner may be longer than its tree."""
+    newest = changes._replace(kept=changes.kept[-MOST_CHANGES:]).to_dict()
+    return msgspec.convert(msgspec.to_builtins(newest), KeptChanges)
 
 
 def message_pieces(published: Published, header: About) -> list[Piece]:
@@ -128,6 +138,7 @@ class MessageReader:
             header.kappa,
             header.window_accuracy,
             header.window_kappa,
+            changes=header.changes.changes(),
             window_events=header.window_events,
         )
 

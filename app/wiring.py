@@ -14,6 +14,7 @@ from app.errors import AppError, CheckpointMismatch, Unexpected
 from app.evaluation import Prequential
 from app.file_source import FileSource
 from app.format import EventFormat
+from app.history import NO_CHANGES, Changes
 from app.kafka_source import KafkaSource
 from app.log import get_logger
 from app.metrics import Metrics
@@ -29,7 +30,7 @@ from app.source import Source, Start
 from app.training import Training, event_format, new_tree
 from learner import LearnerError, StreamingTree
 
-__all__ = ["Learner", "Service", "build"]
+__all__ = ["Learner", "Service", "announce", "build"]
 
 log = get_logger(__name__)
 
@@ -61,13 +62,13 @@ class Learner(Service):
         log.info("starting", settings=self.settings.shown())
         if self._checkpoints is not None:
             self._checkpoints.acquire()
-        training, start_at = self._restored()
+        restored = self._restored()
         if self._publisher is not None:
             self._publisher.start()
         self._started = True
-        self.consumer.start(training, start_at)
+        self.consumer.start(*restored)
 
-    def _restored(self) -> tuple[Training, Start]:
+    def _restored(self) -> tuple[Training, Start, Changes]:
         """Return the state of the newest checkpoint, or that of a new beginning."""
         settings, folder = self.settings, self._checkpoints
         restored = folder.restore(self._training_of) if folder is not None else None
@@ -76,10 +77,10 @@ class Learner(Service):
         if restored is None:
             schema = declared_schema(settings.schema_)
             tree = new_tree(settings, schema) if schema is not None else None
-            return Training(settings, tree, form=self._form), Start()
+            return Training(settings, tree, form=self._form), Start(), NO_CHANGES
         return restored
 
-    def _training_of(self, checkpoint: Checkpoint) -> tuple[Training, Start]:
+    def _training_of(self, checkpoint: Checkpoint) -> tuple[Training, Start, Changes]:
         settings = self.settings
         before = settings.shaping_before(checkpoint.shaping)
         require_fit(checkpoint, self.consumer.shaping, self.consumer.source.topic, before)
@@ -95,7 +96,8 @@ class Learner(Service):
             Prequential.from_dict(checkpoint.evaluation, settings.evaluation.window),
             self._form,
         )
-        return training, Start(checkpoint.offsets, checkpoint.identity, checkpoint.topic_id)
+        start_at = Start(checkpoint.offsets, checkpoint.identity, checkpoint.topic_id)
+        return training, start_at, checkpoint.changes
 
     def stop(self) -> None:
         """Stop learning, with a final checkpoint, and let go of everything."""
@@ -136,9 +138,15 @@ def build(
         if settings.role == "api"
         else _learner(settings, metrics, source or _source(settings))
     )
+    announce(service)
+    return service
+
+
+def announce(service: Service) -> None:
+    """Let the metrics of a service say what runs, and how old its answers are."""
+    metrics, settings = service.metrics, service.settings
     metrics.build_info.labels(_version(), settings.variant, settings.name).set(1)
     metrics.watch_snapshot_age(lambda: _age_seconds(service.serving))
-    return service
 
 
 def _learner(settings: Settings, metrics: Metrics, source: Source) -> Learner:

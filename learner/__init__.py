@@ -19,6 +19,7 @@ from learner.errors import (
     UnknownLabel,
     UnknownNode,
 )
+from learner.facts import SplitFacts
 from learner.params import TreeParams
 from learner.schema import Feature, Kind, Schema, Value
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
@@ -49,6 +50,7 @@ __all__ = [
     "SnapshotError",
     "SnapshotReader",
     "SnapshotVersion",
+    "SplitFacts",
     "SplitRecord",
     "Step",
     "StreamingTree",

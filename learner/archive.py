@@ -36,7 +36,7 @@ class Form(NamedTuple):
     alignment: int  # of the raw bytes of an array
 
 
-MODEL = Form(b"LIVETREE", 2, 1)
+MODEL = Form(b"LIVETREE", 3, 1)
 SNAPSHOT = Form(b"LIVESNAP", 1, 64)
 
 # All that a model is made of. Texts are looked up here and never parsed.

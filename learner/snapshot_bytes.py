@@ -9,15 +9,13 @@ version. See learner/archive.py for the bytes themselves.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from learner.archive import SNAPSHOT, Bytes, Piece, pieces, seal, unpack
 from learner.encoder import Encoder
 from learner.errors import LearnerError, SnapshotError, SnapshotVersion
-from learner.integrity import stored_array
+from learner.fault import Array, Named, stored_array
 from learner.kernels.jit import JIT_DISABLED
 from learner.kernels.rules import ADAPTIVE, MAJORITY
 from learner.kernels.tree import CLASSES, NODES, NOWHERE, TOKENS, Tree
@@ -55,9 +53,6 @@ from learner.state import (
 _OF_LEARNING = ("n_last", "wait", "squares", "standing")
 _OF_ADAPTIVE = ("mc_right", "nb_right")
 _MOST_BYTES = 1 << 62
-
-Array = npt.NDArray[Any]
-Named = dict[str, Array]
 
 
 def pack_snapshot(snapshot: Snapshot) -> list[Piece]:

@@ -6,31 +6,24 @@ used as they are, so their sizes must be those of the encoder, not only fit in t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from learner.encoder import Encoder
 from learner.errors import SnapshotError
+from learner.fault import HEAVIEST, Named, stored_array, within
 from learner.integrity import (
-    _HEAVIEST,
-    _check_bins,
-    _check_branches,
-    _check_counts,
-    _check_nodes,
-    _check_tables,
-    _within,
-    stored_array,
+    check_branches,
+    check_counts,
+    check_facts,
+    check_nodes,
+    check_tables,
 )
 from learner.kernels.rules import MAJORITY, Rules
 from learner.kernels.tree import CLASSES, COUNTS, MISSING, NODES, SLOTS, TABLE, TOKENS
+from learner.observer_integrity import check_bins
 from learner.params import TreeParams
 from learner.schema import Kind
 from learner.state import Sizes, array_dtype, array_shapes, parts_of
-
-Array = npt.NDArray[Any]
-Named = dict[str, Array]
 
 OF_ALL = ("counts", "weight", "tables")
 STATISTICS = ("seen", "moments", "values", "tokens", "bins", "bin_shape")  # for naive Bayes only
@@ -49,7 +42,7 @@ def kept_arrays(rules: Rules, of_nodes: tuple[str, ...]) -> tuple[str, ...]:
 def sizes_of(named: Named, encoder: Encoder, rules: Rules) -> Sizes:
     """The sizes that the arrays must have to belong together; raises SnapshotError."""
     counts = stored_array(named, "tree.counts", (COUNTS,), np.dtype(np.int64))
-    _check_counts(counts, encoder)
+    check_counts(counts, encoder)
     return Sizes(
         nodes=int(counts[NODES]),
         slots=int(counts[SLOTS]),
@@ -86,12 +79,13 @@ def check_arrays(arrays: Named, sizes: Sizes, params: TreeParams) -> None:
     named = {f"tree.{name}": array for name, array in arrays.items()}
     for name, array in arrays.items():
         named |= {f"{name}.{field}": array[field] for field in array.dtype.names or ()}
-    _check_nodes(named, arrays["counts"], sizes, rules)
-    _check_branches(named, sizes)
-    _check_tables(named, sizes)
+    check_nodes(named, arrays["counts"], sizes, rules)
+    check_branches(named, sizes)
+    check_tables(named, sizes)
+    check_facts(named, arrays["counts"], sizes, rules)
     for name in arrays.keys() & {"weight", "votes", "seen", "values", "tokens"}:
-        _within(f"tree.{name}", arrays[name], 0.0, _HEAVIEST)
+        within(f"tree.{name}", arrays[name], 0.0, HEAVIEST)
     if "moments" in arrays:
-        _within("tree.moments", arrays["moments"][:, :, MISSING], 0.0, _HEAVIEST)
+        within("tree.moments", arrays["moments"][:, :, MISSING], 0.0, HEAVIEST)
     if "bins" in arrays:
-        _check_bins(arrays["bins"], arrays["bin_shape"], sizes)
+        check_bins(arrays["bins"], arrays["bin_shape"], sizes)

@@ -15,6 +15,7 @@ from app.api.health import health_router
 from app.api.model import model_router
 from app.api.observe import Observe
 from app.api.predict import PATH, PredictRoute
+from app.api.splits import splits_router
 from app.api.tree import tree_router
 from app.wiring import Service
 
@@ -45,7 +46,12 @@ def create_app(service: Service) -> FastAPI:
     )
     predict = PredictRoute(service)
     add_predict(app, predict)
-    routers = (tree_router(service), model_router(service), health_router(service))
+    routers = (
+        tree_router(service),
+        splits_router(service),
+        model_router(service),
+        health_router(service),
+    )
     for router in routers:
         app.include_router(router)
     problems.install(app)

@@ -33,6 +33,7 @@ INDEX = {
     "routes": {
         "POST /predict": "predict one row or many",
         "GET /tree": "the tree: ?format=json|text|dot, ?depth=, ?node=",
+        "GET /splits": "what the tree did, change by change: ?after=, ?limit=",
         "GET /model": "variant, parameters, counters, shape, accuracy, offsets",
         "GET /schema": "the features and classes the model knows",
         "GET /livez": "is the process alive",

@@ -38,7 +38,8 @@ from app.wiring import Service
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 BACKLOG = 2048
-OWN_THREADS = ("livetree-starter", "consumer")
+TICKS_A_SECOND = 10  # of uvicorn
+OWN_THREADS = ("livetree-starter", "consumer", "follower")
 YOUNG_OBJECTS = 20_000  # more than a batch of events makes
 # How long a request waits at most, each time, while the learner's thread runs Python. By default
 # it is ten times as long, and an answer needs more than one turn.
@@ -143,6 +144,8 @@ class GracefulServer(uvicorn.Server):
         """Do uvicorn's chores; begin the end when the learner has failed."""
         if not self.should_exit and self.failure is not None:
             self._begin_end()
+        if counter % TICKS_A_SECOND == 0:
+            self._service.tick()
         return await super().on_tick(counter)
 
     def _begin_end(self) -> None:

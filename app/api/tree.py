@@ -56,6 +56,10 @@ def tree_router(service: Service) -> APIRouter:
         node: Annotated[
             int | None, Query(ge=0, le=LARGEST, description="The id of the node to start at.")
         ] = None,
+        details: Annotated[
+            bool,
+            Query(description="true: text says of each node when and why; json always does."),
+        ] = False,
         if_none_match: Annotated[str | None, Header()] = None,
     ) -> Response:
         """Return the tree of the current snapshot from its root, or from `node`, downwards.
@@ -70,7 +74,7 @@ def tree_router(service: Service) -> APIRouter:
         snapshot = published.snapshot
         if format == "text":
             return Response(
-                tree_text(snapshot, node, depth),
+                tree_text(snapshot, node, depth, details=details),
                 headers=headers,
                 media_type="text/plain; charset=utf-8",
             )

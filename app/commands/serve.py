@@ -64,6 +64,11 @@ def serve(
     address, bound_port = listener.getsockname()[:2]
     log.info("listening", host=address, port=bound_port, tls=settings.tls.enabled)
 
+    if settings.http.workers > 1:
+        from app.workers import run_workers
+
+        leave(run_workers(settings, listener))
+
     def compile_kernels() -> None:
         log.info("compiling kernels; many seconds on the first run of a machine")
         if settings.role == "api":

@@ -42,6 +42,9 @@ def tree(
     format: Annotated[
         TreeFormat, typer.Option(help="text: a drawing; json: flat nodes; dot: Graphviz.")
     ] = TreeFormat.text,
+    details: Annotated[
+        bool, typer.Option("--details", help="Say of each node when and why it was split (text).")
+    ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Draw again every 2 seconds until Ctrl-C.")
     ] = False,
@@ -84,7 +87,7 @@ def tree(
 
     livetree tree --format dot | dot -Tsvg -o tree.svg
 
-    livetree tree --checkpoint checkpoints --node 12
+    livetree tree --checkpoint checkpoints --node 12 --details
 
     LIVETREE_API_KEY=... livetree tree --url https://livetree.example --ca-file ca.pem
     """
@@ -92,8 +95,8 @@ def tree(
 
     def draw() -> str:
         if checkpoint is not None:
-            return from_checkpoint(checkpoint, format, node, depth)
-        return from_service(url, format, node, depth, api_key, trust)
+            return from_checkpoint(checkpoint, format, node, depth, details)
+        return from_service(url, format, node, depth, details, api_key, trust)
 
     if not watch:
         typer.echo(draw(), nl=False)
@@ -133,6 +136,7 @@ def from_service(
     form: TreeFormat,
     node: int | None,
     depth: int | None,
+    details: bool = False,
     api_key: str | None = None,
     trust: ssl.SSLContext | None = None,
 ) -> str:
@@ -140,6 +144,7 @@ def from_service(
     from app.errors import SourceError
 
     asked = {"format": form.value, "node": node, "depth": depth}
+    asked |= {"details": "true"} if details else {}
     query = urllib.parse.urlencode({k: v for k, v in asked.items() if v is not None})
     address = f"{url.rstrip('/')}/tree?{query}"
     if not address.startswith(("http://", "https://")):
@@ -166,13 +171,15 @@ def _detail(exc: urllib.error.HTTPError) -> str:
         return str(exc.reason)
 
 
-def from_checkpoint(folder: Path, form: TreeFormat, node: int | None, depth: int | None) -> str:
+def from_checkpoint(
+    folder: Path, form: TreeFormat, node: int | None, depth: int | None, details: bool = False
+) -> str:
     """Return the tree of the newest readable checkpoint in a folder."""
     from app.render import tree_document, tree_dot, tree_text
 
     snapshot = read_snapshot(folder)
     if form is TreeFormat.text:
-        return tree_text(snapshot, node, depth)
+        return tree_text(snapshot, node, depth, details=details)
     if form is TreeFormat.dot:
         return tree_dot(snapshot, node, depth)
     return json.dumps(tree_document(snapshot, node, depth), indent=2) + "\n"

@@ -11,7 +11,7 @@ import numpy as np
 from app.metrics import Metrics
 from app.serving import Published, Serving
 from app.settings import Settings
-from learner import Encoder, Feature, Kind, Schema, UnknownNode
+from learner import Encoder, Feature, Kind, Schema, SplitFacts, UnknownNode
 
 SCHEMA = Schema(
     (
@@ -77,6 +77,9 @@ class FakeNode(NamedTuple):
     kind: str = "leaf"
     threshold: float | None = None
     values: tuple[Any, ...] = ()
+    created_at: int = 0
+    age_events: int = 120
+    split: SplitFacts | None = None
 
 
 TREE = (
@@ -94,6 +97,7 @@ TREE = (
         "yes",
         True,
         0.0,
+        split=SplitFacts("tie", 0.25, 0.24, 0.04, 100.0, 100, "car == small"),
     ),
     FakeNode(
         1, 0, 1, "age <= 40", None, None, (), 90.0, 0.75, {"yes": 60.0, 7: 30.0}, "yes", True, 90.0
@@ -153,6 +157,10 @@ class FakeSnapshot:
         branch = int(age > 40)
         return [FakeStep(0, "age", ">" if branch else "<=", np.float64(40.0), observed, branch)]
 
+    def importance(self) -> dict[str, float]:
+        """Age alone is tested."""
+        return {"age": 1.0}
+
     def walk(self, root: int | None = None, depth: int | None = None) -> Iterator[FakeNode]:
         """Yield the nodes of the fake tree."""
         top = root or 0
@@ -200,6 +208,9 @@ class FakeService:
     def start(self) -> None:
         """Note the call."""
         self.calls.append("start")
+
+    def tick(self) -> None:
+        """Nothing is due."""
 
     def begin_shutdown(self) -> None:
         """Note the call."""
