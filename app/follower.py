@@ -47,7 +47,7 @@ class Follower:
         reader: MessageReader,
         serving: Serving,
         metrics: Metrics,
-        on_message: Callable[[memoryview], None] = lambda _: None,
+        on_message: Callable[[memoryview], None] = lambda _: None,  # once it answers
     ) -> None:
         self.failure: AppError | None = None
         self.heartbeat = time.monotonic()  # when the loop last came round
@@ -64,6 +64,12 @@ class Follower:
         """Begin in a thread."""
         self.heartbeat = time.monotonic()
         self._thread.start()
+
+    def look_once(self) -> None:
+        """Take what is there already, before the thread begins."""
+        inlet = self._new_inlet()
+        self._step(inlet, 0.0)
+        inlet.close()
 
     def stop(self, timeout_seconds: float | None = None) -> bool:
         """Ask the loop to end; False when it did not in time."""
@@ -83,7 +89,7 @@ class Follower:
             try:
                 while not self._stopping.is_set():
                     self.heartbeat = time.monotonic()
-                    self._step(inlet)
+                    self._step(inlet, POLL_SECONDS)
             finally:
                 inlet.close()
         except AppError as exc:
@@ -92,10 +98,10 @@ class Follower:
             log.exception("follower failed")
             self._fail(Unexpected(f"{type(exc).__name__}: {exc}"))
 
-    def _step(self, inlet: Inlet) -> None:
+    def _step(self, inlet: Inlet, seconds: float) -> None:
         """Wait for one snapshot; take it, or refuse it and say why."""
         try:
-            message = inlet.poll(POLL_SECONDS)
+            message = inlet.poll(seconds)
             if message is not None:
                 self._take(message)
         except SnapshotRefused as exc:
@@ -107,9 +113,9 @@ class Follower:
     def _take(self, message: memoryview) -> None:
         began = time.perf_counter()
         published = self._reader.read(message)
-        self._on_message(message)
         before = self._serving.current()
         self._serving.publish(published)
+        self._on_message(message)
         self._metrics.snapshots_received.inc()
         self._metrics.snapshot_received_bytes.inc(len(message))
         self._metrics.snapshot_read_duration.observe(time.perf_counter() - began)

@@ -33,6 +33,7 @@ class Replica(Service):
     ) -> None:
         super().__init__(settings, serving, metrics)
         self.follower = follower
+        self.others_ready: Callable[[], bool] = lambda: True  # behind the same port
         self._overdue: AppError | None = None
 
     def start(self) -> None:
@@ -48,6 +49,13 @@ class Replica(Service):
         if not self.follower.stop(patience):
             self._overdue = Unexpected(f"the follower did not stop within {patience:g} seconds")
             log.error("follower did not stop", seconds=patience)
+
+    def ready(self) -> tuple[bool, str]:
+        """Return whether predictions can be answered, by whichever process is asked."""
+        ready, reason = super().ready()
+        if ready and not self.others_ready():
+            return False, "waiting for the other workers of this port"
+        return ready, reason
 
     def waiting_for(self) -> str:
         """Return what is missing before predictions can be answered."""
@@ -74,8 +82,8 @@ def build_replica(
 ) -> Replica:
     """Return a replica that is ready to start; touches neither broker nor disk.
 
-    Trusted snapshots were checked before by this program. ``on_message`` gets the bytes of each,
-    before it answers.
+    Trusted snapshots were checked before by this program. ``on_message`` gets the bytes of each
+    that answers.
     """
     serving = Serving()
     reader = MessageReader(settings.name, trusted=trusted)

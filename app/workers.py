@@ -36,6 +36,7 @@ from app.worker_metrics import SUFFIX, WorkerMetrics
 log = get_logger(__name__)
 
 RECEIVER = "receiver"
+READY = ".ready"  # the file of a worker that has had a snapshot
 LOOK_SECONDS = 0.1
 TICK_SECONDS = 1.0
 RETRY_FIRST_SECONDS = 0.5
@@ -178,12 +179,20 @@ def _answering(
             metrics,
             lambda: FolderInlet(folder, settings.name, limit, mapped=True),
             trusted=True,
+            on_message=lambda _: (folder / f"{name}{READY}").touch(),
         )
         replica.tick = metrics.write
+        replica.others_ready = lambda: _all_ready(settings, folder)
+        replica.follower.look_once()  # one that is started again has its snapshot when it listens
         announce(replica)
         return run(replica, listener)
 
     return work
+
+
+def _all_ready(settings: Settings, folder: Path) -> bool:
+    """Whether every worker has had a snapshot."""
+    return all((folder / f"{n}{READY}").exists() for n in range(settings.http.workers))
 
 
 def receive_snapshots(settings: Settings, folder: Path) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import random
 import signal
 import threading
 import time
@@ -24,7 +25,7 @@ from app.snapshot_message import about, message_pieces
 from app.snapshot_topic import TopicOutlet
 from learner import Snapshot
 from tests.app.conftest import FEATURES, events
-from tests.app.snapshots import ROWS, grown_tree, teach
+from tests.app.snapshots import ROWS, grown_tree
 from tests.kafka.broker import Kafka
 from tests.process import Livetree, metrics_of
 
@@ -210,10 +211,11 @@ def test_no_snapshot_of_a_thousand_is_torn_under_load(
 
 def different_snapshots(count: int) -> list[Snapshot]:
     """Return snapshots of one tree as it grows; no two of them answer alike."""
-    tree = grown_tree("nba")
-    found = []
-    for number in range(count):
-        teach(tree, 60, seed=number)
+    tree, source, found = grown_tree(), random.Random(7), []
+    for _ in range(count):
+        rows = [{"age": source.uniform(18, 90)} for _ in range(90)]
+        old = [row["age"] > 50 or source.random() < 0.2 for row in rows]
+        tree.learn(tree.encoder.encode_records(rows), tree.encoder.encode_labels(old))
         found.append(tree.snapshot())
     assert len({json.dumps(predicted(snapshot)) for snapshot in found}) == count
     return found
@@ -260,12 +262,11 @@ def test_workers_share_a_port_and_one_that_is_killed_is_replaced(kafka: Kafka, s
     ready(replica)
     kafka.send(start.topic, *events(600, seed=2))
     replica.wait_until_learned(1200)
-    replica.wait_until(lambda: 'worker="receiver"' in replica.get("/metrics").body.decode())
+    info = [f'livetree_build_info{{worker="{worker}",' for worker in ("0", "1", "receiver")]
+    replica.wait_until(lambda: all(map(replica.get("/metrics").body.decode().count, info)))
     told = replica.get("/metrics").body.decode()
 
     assert len(pids) == 3
-    for worker in ("0", "1", "receiver"):
-        assert f'livetree_build_info{{worker="{worker}",' in told
     assert told.count("# TYPE livetree_predictions_total counter") == 1
     replica.process.send_signal(signal.SIGTERM)
     assert replica.ended() == 0
