@@ -34,6 +34,8 @@
     ├── SnapshotUnwritable       the topic or the folder refuses a snapshot   (try again later)
     ├── NotServedHere            processes of another role answer this        (HTTP 421)
     ├── NotReady                 no snapshot has been published yet           (HTTP 503)
+    ├── UnknownSnapshot          no snapshot that is held is the one meant    (HTTP 404)
+    ├── LearnerBusy              the learner does not answer in time          (HTTP 503)
     └── Unexpected               a fault of ours                              (exit 1)
 
 `POLICY` has one row for each of these and for each error of the learner.
@@ -212,6 +214,14 @@ class NotReady(AppError):
     """No snapshot has been published yet."""
 
 
+class UnknownSnapshot(AppError):
+    """No snapshot that is held is the one meant by ``at``."""
+
+
+class LearnerBusy(AppError):
+    """The learner did not answer a question in time, or too many wait already."""
+
+
 class Unexpected(AppError):
     """A fault of ours; the log has the whole story."""
 
@@ -253,6 +263,8 @@ POLICY: dict[type[Exception], Policy] = {
     SnapshotUnwritable: Policy(503, "snapshot_unwritable", SKIP, 1, "Snapshot not sent"),
     NotServedHere: Policy(421, "not_served_here", SKIP, 1, "Not served here"),
     NotReady: Policy(503, "not_ready", SKIP, 1, "Not ready"),
+    UnknownSnapshot: Policy(404, "unknown_snapshot", SKIP, 1, "No such snapshot"),
+    LearnerBusy: Policy(503, "learner_busy", SKIP, 1, "Learner busy"),
     Unexpected: Policy(500, "unexpected", STOP, 1, "Internal error"),
     learner.LearnerError: Policy(500, "learner", STOP, 1, "Learner failed"),
     learner.SchemaError: Policy(500, "schema", STOP, 2, "Schema is wrong"),

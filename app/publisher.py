@@ -17,6 +17,7 @@ from app.log import Seldom, get_logger
 from app.metrics import Metrics
 from app.serving import Published, Serving
 from app.snapshot_message import about, message_pieces
+from app.timeline import Timeline
 from learner import Piece
 
 log = get_logger(__name__)
@@ -129,8 +130,8 @@ class Publisher:
 class Broadcasting(Serving):
     """A Serving that offers every snapshot to a Publisher too."""
 
-    def __init__(self, publisher: Publisher) -> None:
-        super().__init__()
+    def __init__(self, publisher: Publisher, timeline: Timeline | None = None) -> None:
+        super().__init__(timeline)
         self._publisher = publisher
 
     def publish(self, published: Published) -> None:

@@ -79,6 +79,15 @@ def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def heading(snapshot: Snapshot) -> str:
+    """Return what a tree is, in one line."""
+    shape = snapshot.shape
+    return (
+        f"{snapshot.variant}, {snapshot.events:,} events, {shape.nodes:,} nodes, "
+        f"{shape.leaves:,} leaves, depth {shape.depth:,}, snapshot {snapshot.id}"
+    )
+
+
 def tree_text(
     snapshot: Snapshot, root: int | None = None, depth: int | None = None, *, details: bool = False
 ) -> str:
@@ -86,12 +95,7 @@ def tree_text(
 
     With details each node also says when it was made, and a split why.
     """
-    shape = snapshot.shape
-    heading = (
-        f"{snapshot.variant}, {snapshot.events:,} events, {shape.nodes:,} nodes, "
-        f"{shape.leaves:,} leaves, depth {shape.depth:,}, snapshot {snapshot.id}"
-    )
-    lines = [heading, *_drawing(snapshot.walk(root, depth), details)]
+    lines = [heading(snapshot), *_drawing(snapshot.walk(root, depth), details)]
     return "\n".join(lines) + "\n"
 
 
@@ -104,12 +108,12 @@ def _drawing(views: Iterable[NodeView], details: bool) -> Iterator[str]:
         if top is None:
             top = view.depth
             open_levels = [len(view.children)]
-            yield printable(f"#{view.id} {_node_words(view, details)}")
+            yield printable(f"#{view.id} {node_words(view, details)}")
             continue
         level = view.depth - top
         del open_levels[level:]
         open_levels[level - 1] -= 1
-        words = f"{view.branch}  #{view.id} {_node_words(view, details)}"
+        words = f"{view.branch}  #{view.id} {node_words(view, details)}"
         yield printable(_indent(open_levels) + words)
         open_levels.append(len(view.children))
 
@@ -121,14 +125,15 @@ def _indent(open_levels: list[int]) -> str:
     return bars + ("├─ " if open_levels[-1] else "└─ ")
 
 
-def _node_words(view: NodeView, details: bool) -> str:
+def node_words(view: NodeView, details: bool = False) -> str:
+    """Return what a node does, and for how many; with details also when it was made and why."""
     traffic = f"({view.share:.1%} of traffic)"
     if view.children:
         tie = "" if details else _tie_words(view)
         words = f"split on {view.feature}{tie} {traffic}"
     else:
         state = "" if view.active else " inactive"
-        words = f"→ {_answer_words(view)} {traffic}{state}"
+        words = f"→ {answer_words(view)} {traffic}{state}"
     if not details:
         return words
     facts = f"; {_split_words(view.split)}" if view.split is not None else ""
@@ -152,17 +157,18 @@ def _split_words(facts: SplitFacts) -> str:
     )
 
 
-def _answer_words(view: NodeView) -> str:
+def answer_words(view: NodeView) -> str:
+    """Return what a node answers, and how sure it is."""
     if view.prediction is None:
         return "no class yet"
     total = sum(view.distribution.values())
     if total <= 0.0:
-        return _label_words(view.prediction)
+        return label_words(view.prediction)
     certainty = view.distribution.get(view.prediction, 0.0) / total
-    return f"{_label_words(view.prediction)} {certainty:.1%}"
+    return f"{label_words(view.prediction)} {certainty:.1%}"
 
 
-def _label_words(label: object) -> str:
+def label_words(label: object) -> str:
     """Return a label as a reader writes it: text bare, everything else as JSON (true, 1, 1.0)."""
     return label if isinstance(label, str) else json.dumps(label)
 
@@ -190,7 +196,7 @@ def _dot_node(view: NodeView) -> str:
         words = [f"{view.feature}{_tie_words(view)}", f"{view.share:.1%}"]
         shape = "ellipse"
     else:
-        words = [_answer_words(view), f"{view.share:.1%}"]
+        words = [answer_words(view), f"{view.share:.1%}"]
         shape = "box"
     style = "solid" if view.active or view.children else "dashed"
     label = "\\n".join(dot_escape(word) for word in words)

@@ -15,6 +15,7 @@ from app.settings import Settings
 from app.snapshot_folder import FolderInlet
 from app.snapshot_message import MessageReader
 from app.snapshot_topic import TopicInlet
+from app.timeline import Timeline
 
 log = get_logger(__name__)
 
@@ -85,10 +86,17 @@ def build_replica(
     Trusted snapshots were checked before by this program. ``on_message`` gets the bytes of each
     that answers.
     """
-    serving = Serving()
+    serving = Serving(timeline_of(settings))
     reader = MessageReader(settings.name, trusted=trusted)
     follower = Follower(inlet or inlet_of(settings), reader, serving, metrics, on_message)
     return Replica(settings, serving, metrics, follower)
+
+
+def timeline_of(settings: Settings) -> Timeline:
+    """Return where earlier snapshots are held; nowhere by several workers, each of which would."""
+    wanted = settings.timeline
+    keep = wanted.keep if settings.http.workers == 1 else 0
+    return Timeline(keep, wanted.every_seconds, wanted.max_bytes)
 
 
 def inlet_of(settings: Settings) -> Callable[[], Inlet]:

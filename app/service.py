@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Protocol
 
-from app.errors import AppError
+from app.errors import AppError, NotServedHere
 from app.metrics import Metrics
+from app.question import Questions
 from app.serving import Serving
 from app.settings import Settings
 from learner import LearnerError
@@ -46,6 +47,14 @@ class Service(ABC):
     @abstractmethod
     def failure(self) -> AppError | LearnerError | None:
         """What ended the loop; its policy has the exit code."""
+
+    @property
+    def questions(self) -> Questions:
+        """What is asked of the tree that learns; raises NotServedHere where there is none."""
+        raise NotServedHere(
+            f"this process has the role '{self.settings.role}' and does not learn; ask the one of "
+            "the role 'learner'"
+        )
 
     @abstractmethod
     def waiting_for(self) -> str:

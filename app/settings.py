@@ -30,6 +30,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 import learner
 from app.api_settings import AuthSettings, HttpSettings, TlsSettings
 from app.group import Group
+from app.publish_settings import PublishSettings, TimelineSettings
 from app.secret import MASK, hide, names_secret
 from app.settings_file import declared_schema, load_settings
 from app.snapshot_settings import SnapshotSettings
@@ -282,15 +283,6 @@ class DeadLetterSettings(Group):
     """Longest wait for their delivery; learning stops when it is not confirmed by then."""
 
 
-class PublishSettings(Group):
-    """When predictions see what was learned."""
-
-    every_seconds: float = Field(default=1.0, gt=0, le=3600)
-    """Seconds between two snapshots while events arrive."""
-    every_events: int = Field(default=0, ge=0)
-    """Also after so many events; 0: by time only."""
-
-
 class CheckpointSettings(Group):
     """The file that a restart continues from."""
 
@@ -346,6 +338,8 @@ class Settings(BaseSettings):
     """Parameters of the tree."""
     publish: PublishSettings = PublishSettings()
     """When predictions see what was learned."""
+    timeline: TimelineSettings = TimelineSettings()
+    """Snapshots that are held to look back at."""
     snapshots: SnapshotSettings = SnapshotSettings()
     """How snapshots travel from the learner to processes of the role `api`."""
     checkpoint: CheckpointSettings = CheckpointSettings()

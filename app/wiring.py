@@ -19,7 +19,8 @@ from app.kafka_source import KafkaSource
 from app.log import get_logger
 from app.metrics import Metrics
 from app.publisher import Broadcasting, Outlet, Publisher
-from app.replica import build_replica
+from app.question import Questions
+from app.replica import build_replica, timeline_of
 from app.service import Loop, Service
 from app.serving import Serving
 from app.settings import Settings
@@ -118,6 +119,11 @@ class Learner(Service):
         return self.consumer.waiting_for() or "waiting for the first event"
 
     @property
+    def questions(self) -> Questions:
+        """What is asked of the tree that learns."""
+        return self.consumer.questions
+
+    @property
     def loop(self) -> Loop:
         """The thread that learns."""
         return self.consumer
@@ -154,7 +160,8 @@ def _learner(settings: Settings, metrics: Metrics, source: Source) -> Learner:
     checkpoints = CheckpointFolder(folder.folder, folder.keep) if folder.enabled else None
     dead_letters = _dead_letters(settings, source)
     publisher = _publisher(settings, metrics)
-    serving = Serving() if publisher is None else Broadcasting(publisher)
+    timeline = timeline_of(settings)
+    serving = Serving(timeline) if publisher is None else Broadcasting(publisher, timeline)
     consumer = Consumer(settings, source, dead_letters, serving, metrics, checkpoints)
     form = event_format(settings)
     return Learner(settings, serving, metrics, consumer, dead_letters, checkpoints, form, publisher)

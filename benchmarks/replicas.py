@@ -35,13 +35,15 @@ from app.snapshot_message import MessageReader, about, message_pieces
 from app.snapshot_topic import TopicInlet, TopicOutlet
 from benchmarks.load import hammer, post
 from benchmarks.measurement import OURS, Measurement, options, report
-from benchmarks.snapshot import grown
+from benchmarks.snapshot import events, grown
 from benchmarks.soak import Service
-from learner import Snapshot
+from learner import Snapshot, StreamingTree, pack_snapshot
+from learner.archive import SNAPSHOT, Array, unpack
 
 MODEL = "livetree"
 NODES = (1_000, 10_000, 100_000)
 WORKERS = (1, 2, 4)
+BETWEEN = 1000  # events from one snapshot to the next
 FORK = get_context("fork")
 
 
@@ -50,8 +52,9 @@ def message(of: Published, number: int) -> list[bytes | memoryview]:
     return message_pieces(of, about(of, MODEL, f"{number:032x}"))
 
 
-def sizes(snapshot: Snapshot, model_bytes: int, case: str) -> Iterator[Measurement]:
-    """Bytes of the snapshot and of the model."""
+def sizes(tree: StreamingTree, case: str) -> Iterator[Measurement]:
+    """Bytes of a snapshot, of the model, and of what a thousand events change."""
+    snapshot, model_bytes = tree.snapshot(), len(tree.to_bytes())
     whole = b"".join(message(Published(snapshot, time.time()), 0))
     packed = len(zlib.compress(whole, 1))
     facts = {"packed": packed, "a_node": len(whole) / snapshot.shape.nodes}
@@ -59,6 +62,20 @@ def sizes(snapshot: Snapshot, model_bytes: int, case: str) -> Iterator[Measureme
     yield Measurement(
         "snapshot size", "the whole model", model_bytes, "bytes", model_bytes / len(whole), case
     )
+    before = rows_of(snapshot)
+    tree.learn(*events(10_000_000, BETWEEN))
+    after = rows_of(tree.snapshot())
+    same = (after[: len(before)] == before).all(axis=1).sum()
+    delta = (len(after) - int(same)) / len(after) * len(whole)
+    yield Measurement(
+        "snapshot size", f"only what {BETWEEN:,} events changed", delta, "bytes",
+        delta / len(whole), case, facts={"changed_nodes": len(after) - int(same)},
+    )  # fmt: skip
+
+
+def rows_of(snapshot: Snapshot) -> Array:
+    """The nodes of a snapshot as they travel."""
+    return unpack(bytearray(b"".join(pack_snapshot(snapshot))), SNAPSHOT)["tree.node"]
 
 
 def follow(inlet: Callable[[], Inlet], checked: bool, told: Connection) -> None:
@@ -201,16 +218,16 @@ def measure(only: Sequence[str], quick: bool, rounds: int) -> Iterator[Measureme
 
     nodes, count = (NODES[:2], 10) if quick else (NODES, 40)
     with tempfile.TemporaryDirectory(prefix="livetree-replicas-") as made:
-        folder, snapshot = Path(made), None
+        folder = Path(made)
         with Kafka(folder / "kafka") as broker:
             for leaves in ("mc", "nba"):
                 for wanted in nodes:
                     tree = grown(wanted, leaves)
-                    snapshot = tree.snapshot()
                     case = f"{wanted:,} nodes, {leaves}"
                     if "size" in only:
-                        yield from sizes(snapshot, len(tree.to_bytes()), case)
+                        yield from sizes(tree, case)
                     if "delay" in only:
+                        snapshot = tree.snapshot()
                         yield from propagation(
                             snapshot, case, broker.bootstrap_servers, folder, count * rounds // 3
                         )

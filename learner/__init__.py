@@ -20,7 +20,9 @@ from learner.errors import (
     UnknownNode,
 )
 from learner.facts import SplitFacts
+from learner.holding import held_bytes, reopened, set_apart
 from learner.params import TreeParams
+from learner.prospect import LeafCopy, Option, Prospect
 from learner.schema import Feature, Kind, Schema, Value
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
 from learner.snapshot_bytes import SnapshotReader, pack_snapshot
@@ -39,10 +41,13 @@ __all__ = [
     "Encoder",
     "Feature",
     "Kind",
+    "LeafCopy",
     "LearnerError",
     "NodeView",
+    "Option",
     "ParamsError",
     "Piece",
+    "Prospect",
     "Schema",
     "SchemaError",
     "Shape",
@@ -60,6 +65,9 @@ __all__ = [
     "Value",
     "Variant",
     "dense_batch",
+    "held_bytes",
     "pack_snapshot",
+    "reopened",
     "seal",
+    "set_apart",
 ]

@@ -158,6 +158,7 @@ class Snapshot:
         variant: str,
         params: TreeParams,
     ) -> None:
+        self.parts = tree, handles[1], sizes, layout, encoder, variant, params
         used = int(tree.counts[NODES])
         self._tree = tree._replace(
             node=tree.node[:used], votes=tree.votes[:used], seen=tree.seen[:used]
@@ -281,6 +282,17 @@ class Snapshot:
     def importance(self) -> dict[str, float]:
         """Features with a split and their share of all gain, weighted by traffic, largest first."""
         return importance(self._tree.node, self._tree.fact, self._traffic(), self._encoder)
+
+    def levels(self, root: int | None = None) -> list[int]:
+        """How many nodes there are at each level from a node id down, itself the first."""
+        parent, depth = self._tree.node["parent"].tolist(), self._tree.node["depth"]
+        top = 0 if root is None else self._place_of(root)
+        inside = np.zeros(len(parent), np.bool_)
+        inside[top] = True
+        for node in range(top + 1, len(parent)):  # parents come before their children
+            inside[node] = inside[parent[node]]
+        found: list[int] = np.bincount(depth[inside] - depth[top]).tolist()
+        return found
 
     def _place_of(self, node_id: int) -> int:
         found = np.flatnonzero(self._tree.node["id"] == node_id)

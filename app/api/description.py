@@ -13,9 +13,12 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from app.api.answer import ManyAnswer, SingleAnswer
+from app.api.leaves import SCHEMAS as LEAVES
 from app.api.problems import SCHEMA as PROBLEM
 from app.api.problems import responses
 from app.api.splits import SCHEMAS as SPLITS
+from app.api.timeline_schema import DIFFERENCE, SNAPSHOTS
+from app.moment import ABOUT as AT_ABOUT
 
 ABOUT = """
 Events arrive on a Kafka topic; the tree learns from each of them once and never stops. This API
@@ -25,8 +28,7 @@ id in every answer. Predicting does not change the model.
 Errors are `application/problem+json` (RFC 9457): `detail` names the thing, the value and what was
 expected; `field` names the culprit where it has a name.
 
-This document is `/openapi.json`. The page `/docs` shows it in a browser and loads its scripts from
-the internet; everything else works without.
+This document is `/openapi.json`. The page `/docs` shows it in a browser.
 """.strip()
 
 TAGS = [
@@ -97,6 +99,12 @@ PREDICT_EXTRA: dict[str, Any] = {
             "description": "true adds the tests from the root to the leaf.",
             "schema": {"type": "boolean", "default": False},
         },
+        {
+            "name": "at",
+            "in": "query",
+            "description": f"Answer from an earlier snapshot. {AT_ABOUT}",
+            "schema": {"type": "string"},
+        },
     ],
 }
 
@@ -123,7 +131,7 @@ PREDICT_RESPONSES: dict[int | str, dict[str, Any]] = {
             }
         },
     },
-    **responses(400, 413, 415, 421, 422, 503),
+    **responses(400, 404, 413, 415, 421, 422, 503),
 }
 
 _IMPORTANCE = {"feature": "age", "importance": 1.0}
@@ -206,6 +214,8 @@ _IMPORTANCES = {
 
 SCHEMAS: dict[str, Any] = {
     "Problem": PROBLEM,
+    "Snapshots": SNAPSHOTS,
+    "Difference": DIFFERENCE,
     "PredictBody": {
         "title": "PredictBody",
         "description": "Features of one row, or instances of many. What a feature may be is in "
@@ -281,6 +291,7 @@ SCHEMAS: dict[str, Any] = {
         },
     },
     **SPLITS,
+    **LEAVES,
     "Model": {
         "type": "object",
         "title": "Model",
@@ -337,6 +348,7 @@ WHOLE = (
     "SplitFacts",
     "Splits",
     "Change",
+    "LeafProspect",
     "Model",
     "Schema",
 )  # answers that always have all of their fields

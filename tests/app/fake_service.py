@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.metrics import Metrics
+from app.question import Questions
 from app.serving import Published, Serving
 from app.settings import Settings
+from app.timeline import Timeline
 from learner import Encoder, Feature, Kind, Schema, SplitFacts, UnknownNode
 
 SCHEMA = Schema(
@@ -161,6 +163,11 @@ class FakeSnapshot:
         """Age alone is tested."""
         return {"age": 1.0}
 
+    def levels(self, root: int | None = None) -> list[int]:
+        """Count the nodes of each level."""
+        found = [node.depth for node in self.walk(root)]
+        return [found.count(level) for level in range(found[0], max(found) + 1)]
+
     def walk(self, root: int | None = None, depth: int | None = None) -> Iterator[FakeNode]:
         """Yield the nodes of the fake tree."""
         top = root or 0
@@ -178,12 +185,18 @@ class FakeService:
     fed_by = "learner"
 
     def __init__(
-        self, *, published: bool = True, auth: dict[str, Any] | None = None, **http: Any
+        self,
+        *,
+        published: bool = True,
+        auth: dict[str, Any] | None = None,
+        timeline: Timeline | None = None,
+        **http: Any,
     ) -> None:
         given = {"name": "fake", "http": http, "auth": auth or {}}
         self.settings = Settings.model_validate(given)
         self.metrics = Metrics()
-        self.serving = Serving()
+        self.serving = Serving(timeline)
+        self.questions = Questions()
         self.failure: Exception | None = None
         self.living = True
         self.shutting_down = False
@@ -191,13 +204,15 @@ class FakeService:
         if published:
             self.publish(FakeSnapshot())
 
-    def publish(self, snapshot: Any) -> None:
+    def publish(
+        self, snapshot: Any, published_at: float = 1_700_000_000.0, offset: int = 120
+    ) -> None:
         """Serve this snapshot."""
         self.serving.publish(
             Published(
                 snapshot,
-                published_at=1_700_000_000.0,
-                offsets={"events-0": 120},
+                published_at=published_at,
+                offsets={"events-0": offset},
                 accuracy=0.9,
                 kappa=0.8,
                 window_accuracy=0.95,

@@ -13,8 +13,8 @@ from tests.app.fake_service import FakeService
 from tests.app.test_api_predict import client_of
 
 PATHS = {
-    "/", "/predict", "/tree", "/splits", "/model", "/schema", "/livez", "/healthz", "/readyz",
-    "/metrics",
+    "/", "/predict", "/tree", "/tree/diff", "/snapshots", "/splits", "/leaves/{id}", "/model",
+    "/schema", "/livez", "/healthz", "/readyz", "/metrics", "/docs",
 }  # fmt: skip
 
 
