@@ -184,6 +184,8 @@ class FakeSnapshot:
 class FakeService:
     """What the API needs of a service."""
 
+    fed_by = "learner"
+
     def __init__(
         self,
         *,
@@ -223,6 +225,9 @@ class FakeService:
     def start(self) -> None:
         """Note the call."""
         self.calls.append("start")
+
+    def tick(self) -> None:
+        """Nothing is due."""
 
     def begin_shutdown(self) -> None:
         """Note the call."""
