@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.history import NO_CHANGES, Changes
 from learner import Snapshot
 
 
@@ -20,4 +21,5 @@ class Published:
     kappa: float | None = None
     window_accuracy: float | None = None
     window_kappa: float | None = None
+    changes: Changes = NO_CHANGES  # of the tree, up to this snapshot
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)  # what readers derive from it

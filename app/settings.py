@@ -297,6 +297,13 @@ class CheckpointSettings(Group):
     """How many of the newest stay."""
 
 
+class HistorySettings(Group):
+    """The record of changes of the tree."""
+
+    keep: int = Field(default=5000, ge=1, le=100_000)
+    """Changes that `GET /splits` keeps; of leaves without a split, a quarter as many."""
+
+
 class EvaluationSettings(Group):
     """Prequential scores."""
 
@@ -339,6 +346,8 @@ class Settings(BaseSettings):
     """Snapshots that are held to look back at."""
     checkpoint: CheckpointSettings = CheckpointSettings()
     """The file that a restart continues from."""
+    history: HistorySettings = HistorySettings()
+    """The record of changes of the tree."""
     evaluation: EvaluationSettings = EvaluationSettings()
     """Prequential scores."""
     http: HttpSettings = HttpSettings()

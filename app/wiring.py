@@ -14,6 +14,7 @@ from app.errors import AppError, CheckpointMismatch, Unexpected
 from app.evaluation import Prequential
 from app.file_source import FileSource
 from app.format import EventFormat
+from app.history import NO_CHANGES, Changes
 from app.kafka_source import KafkaSource
 from app.log import get_logger
 from app.metrics import Metrics
@@ -57,11 +58,11 @@ class Service:
         log.info("starting", settings=self.settings.shown())
         if self._checkpoints is not None:
             self._checkpoints.acquire()
-        training, start_at = self._restored()
+        restored = self._restored()
         self._started = True
-        self.consumer.start(training, start_at)
+        self.consumer.start(*restored)
 
-    def _restored(self) -> tuple[Training, Start]:
+    def _restored(self) -> tuple[Training, Start, Changes]:
         """Return the state of the newest checkpoint, or that of a new beginning."""
         settings, folder = self.settings, self._checkpoints
         restored = folder.restore(self._training_of) if folder is not None else None
@@ -70,10 +71,10 @@ class Service:
         if restored is None:
             schema = declared_schema(settings.schema_)
             tree = new_tree(settings, schema) if schema is not None else None
-            return Training(settings, tree, form=self._form), Start()
+            return Training(settings, tree, form=self._form), Start(), NO_CHANGES
         return restored
 
-    def _training_of(self, checkpoint: Checkpoint) -> tuple[Training, Start]:
+    def _training_of(self, checkpoint: Checkpoint) -> tuple[Training, Start, Changes]:
         settings = self.settings
         before = settings.shaping_before(checkpoint.shaping)
         require_fit(checkpoint, self.consumer.shaping, self.consumer.source.topic, before)
@@ -89,7 +90,8 @@ class Service:
             Prequential.from_dict(checkpoint.evaluation, settings.evaluation.window),
             self._form,
         )
-        return training, Start(checkpoint.offsets, checkpoint.identity, checkpoint.topic_id)
+        start_at = Start(checkpoint.offsets, checkpoint.identity, checkpoint.topic_id)
+        return training, start_at, checkpoint.changes
 
     def begin_shutdown(self) -> None:
         """Stop being ready, so that no new requests are sent here; learning goes on."""

@@ -19,6 +19,7 @@ from learner.errors import (
     UnknownLabel,
     UnknownNode,
 )
+from learner.facts import SplitFacts
 from learner.holding import held_bytes, reopened, set_apart
 from learner.params import TreeParams
 from learner.schema import Feature, Kind, Schema, Value
@@ -48,6 +49,7 @@ __all__ = [
     "Snapshot",
     "SnapshotError",
     "SnapshotVersion",
+    "SplitFacts",
     "SplitRecord",
     "Step",
     "StreamingTree",

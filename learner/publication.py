@@ -22,7 +22,7 @@ from learner.snapshot import Snapshot
 from learner.state import Sizes, tree_reference
 
 # What predicting reads; of the statistics only where leaves answer by naive Bayes.
-OF_NODES = ("node", "votes", "seen")
+OF_NODES = ("node", "votes", "seen", "fact")
 OF_SLOTS = ("slot", "moments", "values", "tokens", "bins", "bin_shape")
 OF_ALL = ("counts", "weight")
 

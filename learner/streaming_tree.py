@@ -26,6 +26,7 @@ from learner.kernels.tree import (
     NOWHERE,
     PENDING,
     SHORT_OF_ROOM,
+    UNLOGGED,
     Tree,
 )
 from learner.loop import learn_at_leaves
@@ -34,7 +35,7 @@ from learner.model_bytes import model_pieces, unpack_model
 from learner.params import TreeParams
 from learner.paths import learn_along_paths
 from learner.publication import Publisher
-from learner.reading import CHANGE_NAMES, attribute_name, test_text
+from learner.reading import CHANGE_NAMES, REASON_NAMES, attribute_name, test_text
 from learner.schema import Kind
 from learner.snapshot import Counters, Shape, Snapshot, counters_of
 from learner.state import (
@@ -64,16 +65,19 @@ class SplitRecord(NamedTuple):
     """One structural change of the tree."""
 
     event: int  # events learned when it happened
-    node: int  # id of the leaf that split
+    node: int  # id
     depth: int
-    kind: str  # bound, tie; replace, move, collapse where splits are looked at again
-    feature: str
+    kind: str  # bound, tie; replace, move, collapse; deactivate, reactivate of statistics
+    feature: str  # empty where there is no test
     test: str
     n: float  # weight the leaf had observed
     merit: float
     second_merit: float
     bound: float
     delay: float  # events since the test would first have passed; -1 where not audited
+    reason: str | None  # bound, tie
+    second: str | None  # test of the runner-up; None: not to split
+    forecast: float  # n at which the last failed attempt foresaw the split; -1 where it did not
 
 
 class StreamingTree:
@@ -112,6 +116,7 @@ class StreamingTree:
         self._rules = params.rules(has_numeric=sizes.numeric > 0)
         self._fitted = NOT_FITTED
         self._split_lines: deque[list[float]] = deque(maxlen=KEPT_SPLITS)
+        self._unlogged = 0
         self._values_learned = np.array(encoder.value_counts(), np.int64)
         self._publisher = Publisher()
 
@@ -232,6 +237,7 @@ class StreamingTree:
         if chosen:
             self._fit(len(chosen))
             give_statistics(self._tree, self._handles[:3], chosen)
+        self._drain_log()
 
     def _checked(
         self,
@@ -274,6 +280,8 @@ class StreamingTree:
         if counts[LOGGED]:
             self._split_lines += self._tree.log[: counts[LOGGED]].tolist()
             counts[LOGGED] = 0
+        self._unlogged += int(counts[UNLOGGED])
+        counts[UNLOGGED] = 0
 
     def take_splits(self) -> list[SplitRecord]:
         """Structural changes since the last call, at most the last KEPT_SPLITS."""
@@ -281,10 +289,18 @@ class StreamingTree:
         self._split_lines.clear()
         return records
 
+    def take_unlogged(self) -> int:
+        """Leaves that lost or got statistics since the last call, too many at once to be told."""
+        unlogged, self._unlogged = self._unlogged, 0
+        return unlogged
+
     def _split_record(
         self, event: float, node: float, depth: float, change: float, kind: float, column: float,
-        cut: float, *rest: float,
+        cut: float, n: float, merit: float, second_merit: float, bound: float, delay: float,
+        reason: float, second_kind: float, second_column: float, second_cut: float,
+        forecast: float,
     ) -> SplitRecord:  # fmt: skip
+        second = test_text(self.encoder, int(second_kind), int(second_column), second_cut)
         return SplitRecord(
             int(event),
             int(node),
@@ -292,7 +308,14 @@ class StreamingTree:
             CHANGE_NAMES[int(change)],
             attribute_name(self.encoder, int(kind), int(column)),
             test_text(self.encoder, int(kind), int(column), cut),
-            *rest,
+            n,
+            merit,
+            second_merit,
+            bound,
+            delay,
+            REASON_NAMES.get(int(reason)),
+            second or None,
+            forecast,
         )
 
     def counters(self) -> Counters:

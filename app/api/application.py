@@ -16,8 +16,10 @@ from app.api.health import health_router
 from app.api.model import model_router
 from app.api.observe import Observe
 from app.api.predict import PATH, PredictRoute
+from app.api.splits import splits_router
 from app.api.timeline import timeline_router
 from app.api.tree import tree_router
+from app.api.v2 import v2_router
 from app.wiring import Service
 
 
@@ -51,9 +53,11 @@ def create_app(service: Service) -> FastAPI:
     routers = (
         tree_router(service),
         timeline_router(service),
+        splits_router(service),
         model_router(service),
         health_router(service),
         docs_router(),
+        v2_router(service, app.version),
     )
     for router in routers:
         app.include_router(router)

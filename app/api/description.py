@@ -14,8 +14,10 @@ from fastapi.openapi.utils import get_openapi
 
 from app.api.answer import ManyAnswer, SingleAnswer
 from app.api.problems import SCHEMA as PROBLEM
-from app.api.problems import responses
+from app.api.problems import is_v2, responses, v2_responses
+from app.api.splits import SCHEMAS as SPLITS
 from app.api.timeline_schema import DIFFERENCE, SNAPSHOTS
+from app.api.v2_infer import InferRequest, InferResponse
 from app.moment import ABOUT as AT_ABOUT
 
 ABOUT = """
@@ -33,6 +35,7 @@ TAGS = [
     {"name": "predict", "description": "Labels and probabilities, and why."},
     {"name": "tree", "description": "The tree itself."},
     {"name": "model", "description": "What the model is and how far it has come."},
+    {"name": "v2", "description": "The Open Inference Protocol, for clients that speak it."},
     {"name": "health", "description": "Probes and metrics."},
 ]
 
@@ -132,6 +135,8 @@ PREDICT_RESPONSES: dict[int | str, dict[str, Any]] = {
     **responses(400, 404, 413, 415, 422, 503),
 }
 
+_IMPORTANCE = {"feature": "age", "importance": 1.0}
+
 MODEL_EXAMPLE = {
     "name": "livetree",
     "variant": "vfdt",
@@ -139,6 +144,7 @@ MODEL_EXAMPLE = {
     "events": 12000,
     "counters": {"split_attempts": 55, "splits_bound": 1, "splits_tie": 0, "no_split": 54},
     "shape": {"nodes": 3, "leaves": 2, "active_leaves": 2, "depth": 1},
+    "importance": [_IMPORTANCE],
     "memory_bytes": 4064,
     "accuracy": 0.871,
     "kappa": 0.702,
@@ -172,6 +178,17 @@ _NODE = {
     "share": 1.0,
     "n": 1400.0,
     "active": True,
+    "created_at": 0,
+    "age_events": 12000,
+    "split": {
+        "reason": "bound",
+        "merit": 0.214,
+        "second_merit": 0.083,
+        "bound": 0.0759,
+        "n": 1400.0,
+        "event": 1400,
+        "second": "salary <= 51200",
+    },
 }
 
 TREE_EXAMPLE = {
@@ -180,12 +197,21 @@ TREE_EXAMPLE = {
     "events": 12000,
     "shape": {"nodes": 3, "leaves": 2, "active_leaves": 2, "depth": 1},
     "root": 0,
+    "importance": [_IMPORTANCE],
     "nodes": [_NODE],
 }
 
 _LABEL = {"anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "null")]}
 _NUMBERS = {"type": "object", "additionalProperties": {"type": "number"}}
 _SCORE = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+_IMPORTANCES = {
+    "type": "array",
+    "description": "Features that the tree tests, the most important first; shares sum to 1.",
+    "items": {
+        "type": "object",
+        "properties": {"feature": {"type": "string"}, "importance": {"type": "number"}},
+    },
+}
 
 SCHEMAS: dict[str, Any] = {
     "Problem": PROBLEM,
@@ -213,6 +239,7 @@ SCHEMAS: dict[str, Any] = {
             "events": {"type": "integer"},
             "shape": _NUMBERS,
             "root": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "importance": _IMPORTANCES,
             "nodes": {"type": "array", "items": _ref("Node")},
         },
     },
@@ -242,8 +269,29 @@ SCHEMAS: dict[str, Any] = {
             "share": {"type": "number", "description": "That weight as a share of all."},
             "n": {"type": "number", "description": "Weight learned by this node itself."},
             "active": {"type": "boolean", "description": "Whether it still gathers statistics."},
+            "created_at": {"type": "integer", "description": "Events learned when it was made."},
+            "age_events": {"type": "integer", "description": "Events since."},
+            "split": {"anyOf": [_ref("SplitFacts"), {"type": "null"}]},
         },
     },
+    "SplitFacts": {
+        "type": "object",
+        "title": "SplitFacts",
+        "description": "Why a node has its test, as things were when it was installed.",
+        "properties": {
+            "reason": {"enum": ["bound", "tie"]},
+            "merit": {"type": "number", "description": "Gain of the test."},
+            "second_merit": {**_SCORE, "description": "Gain of the runner-up; null: none."},
+            "bound": {"type": "number", "description": "The lead that was asked for."},
+            "n": {"type": "number", "description": "Weight that the node had observed."},
+            "event": {"type": "integer", "description": "Events learned by the tree."},
+            "second": {
+                "anyOf": [{"type": "string"}, {"type": "null"}],
+                "description": "Test of the runner-up; null: not to split.",
+            },
+        },
+    },
+    **SPLITS,
     "Model": {
         "type": "object",
         "title": "Model",
@@ -258,6 +306,7 @@ SCHEMAS: dict[str, Any] = {
             "events": {"type": "integer", "description": "Events learned."},
             "counters": _NUMBERS,
             "shape": _NUMBERS,
+            "importance": _IMPORTANCES,
             "memory_bytes": {"type": "integer"},
             "accuracy": _SCORE,
             "kappa": _SCORE,
@@ -293,7 +342,15 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-WHOLE = ("Tree", "Node", "Model", "Schema")  # answers that always have all of their fields
+WHOLE = (
+    "Tree",
+    "Node",
+    "SplitFacts",
+    "Splits",
+    "Change",
+    "Model",
+    "Schema",
+)  # answers that always have all of their fields
 
 KEYS = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`"},
@@ -328,7 +385,8 @@ def _document(app: FastAPI) -> dict[str, Any]:
         license_info=app.license_info,
     )
     _, predict_schemas = msgspec.json.schema_components(
-        [SingleAnswer, ManyAnswer], ref_template="#/components/schemas/{name}"
+        [SingleAnswer, ManyAnswer, InferRequest, InferResponse],
+        ref_template="#/components/schemas/{name}",
     )
     components = found.setdefault("components", {}).setdefault("schemas", {})
     components.update(predict_schemas)
@@ -346,5 +404,6 @@ def _ask_for_keys(document: dict[str, Any], open_paths: frozenset[str]) -> None:
             if path in open_paths:
                 operation["security"] = []
             else:
-                found = {str(status): answer for status, answer in responses(401).items()}
+                refused = v2_responses(401) if is_v2(path) else responses(401)
+                found = {str(status): answer for status, answer in refused.items()}
                 operation["responses"] |= found

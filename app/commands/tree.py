@@ -66,6 +66,9 @@ def tree(
             show_default=False,
         ),
     ] = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Say of each node when and why it was split (text).")
+    ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Draw again every 2 seconds until Ctrl-C.")
     ] = False,
@@ -112,7 +115,7 @@ def tree(
 
     livetree tree --diff vfdt-12000 vfdt-14000
 
-    livetree tree --checkpoint checkpoints --node 12
+    livetree tree --checkpoint checkpoints --node 12 --details
 
     LIVETREE_API_KEY=... livetree tree --url https://livetree.example --ca-file ca.pem
     """
@@ -128,8 +131,9 @@ def tree(
 
     def draw() -> str:
         if checkpoint is not None:
-            return from_checkpoint(checkpoint, format, node, depth)
+            return from_checkpoint(checkpoint, format, node, depth, details)
         asked = {"format": format.value, "node": node, "depth": depth, "at": at}
+        asked |= {"details": "true"} if details else {}
         return from_service(url, "/tree", asked, api_key, trust)
 
     if not watch:
@@ -210,15 +214,17 @@ def _detail(exc: urllib.error.HTTPError) -> str:
         return str(exc.reason)
 
 
-def from_checkpoint(folder: Path, form: TreeFormat, node: int | None, depth: int | None) -> str:
+def from_checkpoint(
+    folder: Path, form: TreeFormat, node: int | None, depth: int | None, details: bool = False
+) -> str:
     """Return the tree of the newest readable checkpoint in a folder."""
     from app.render import tree_document
-    from app.tree_format import FORMATS
+    from app.tree_format import tree_format
 
     snapshot = read_snapshot(folder)
     if form is TreeFormat.json:
         return json.dumps(tree_document(snapshot, node, depth), indent=2) + "\n"
-    return FORMATS[form.value].write(snapshot, node, depth)
+    return tree_format(form.value, details=details).write(snapshot, node, depth)
 
 
 def read_snapshot(folder: Path) -> Snapshot:

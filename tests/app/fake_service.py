@@ -12,7 +12,7 @@ from app.metrics import Metrics
 from app.serving import Published, Serving
 from app.settings import Settings
 from app.timeline import Timeline
-from learner import Encoder, Feature, Kind, Schema, UnknownNode
+from learner import Encoder, Feature, Kind, Schema, SplitFacts, UnknownNode
 
 SCHEMA = Schema(
     (
@@ -78,6 +78,9 @@ class FakeNode(NamedTuple):
     kind: str = "leaf"
     threshold: float | None = None
     values: tuple[Any, ...] = ()
+    created_at: int = 0
+    age_events: int = 120
+    split: SplitFacts | None = None
 
 
 TREE = (
@@ -95,6 +98,7 @@ TREE = (
         "yes",
         True,
         0.0,
+        split=SplitFacts("tie", 0.25, 0.24, 0.04, 100.0, 100, "car == small"),
     ),
     FakeNode(
         1, 0, 1, "age <= 40", None, None, (), 90.0, 0.75, {"yes": 60.0, 7: 30.0}, "yes", True, 90.0
@@ -158,6 +162,10 @@ class FakeSnapshot:
         """Count the nodes of each level."""
         found = [node.depth for node in self.walk(root)]
         return [found.count(level) for level in range(found[0], max(found) + 1)]
+
+    def importance(self) -> dict[str, float]:
+        """Age alone is tested."""
+        return {"age": 1.0}
 
     def walk(self, root: int | None = None, depth: int | None = None) -> Iterator[FakeNode]:
         """Yield the nodes of the fake tree."""

@@ -12,7 +12,7 @@ from app.errors import SourceError
 from tests.app.fake_service import FakeService
 from tests.app.test_api_predict import assert_problem, client_of
 
-READS_THE_MODEL = ("/tree", "/model", "/schema")
+READS_THE_MODEL = ("/tree", "/splits", "/model", "/schema")
 
 
 @pytest.fixture
