@@ -22,6 +22,7 @@ from app.errors import AppError, CheckpointUnwritable, RegistryUnreachable, Unex
 from app.history import Changes, History
 from app.log import Seldom, get_logger
 from app.metrics import Metrics
+from app.question import Questions
 from app.serving import Published, Serving
 from app.settings import Settings
 from app.source import Record, Source, Start
@@ -59,6 +60,7 @@ class Consumer:
         self.source = source
         self.shaping = settings.tree_shaping()  # once: it may read the schema's file
         self.training = Training(settings)
+        self.questions = Questions()  # answered between two batches
         self.failure: AppError | LearnerError | None = None
         self.heartbeat = time.monotonic()  # when the loop last came round
         self.on_failure: Callable[[], None] = lambda: None
@@ -125,6 +127,7 @@ class Consumer:
             self.heartbeat = time.monotonic()
             records = self._waiting or self.source.poll(self.settings.kafka.poll_batch)
             self._learn(records)
+            self.questions.answer(self.training.tree)
             if not records and not self._checkpoint.pending and self._moved():
                 self._checkpoint.add(1)
             if self._publish.due():

@@ -126,7 +126,7 @@ def _indent(open_levels: list[int]) -> str:
 
 
 def node_words(view: NodeView, details: bool = False) -> str:
-    """Return what a node does, and for how many; with details also when and why."""
+    """Return what a node does, and for how many; with details also when it was made and why."""
     traffic = f"({view.share:.1%} of traffic)"
     if view.children:
         tie = "" if details else _tie_words(view)

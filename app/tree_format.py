@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 from app.mermaid import tree_mermaid
@@ -32,11 +31,3 @@ FORMATS = {
     "svg": TreeFormat(tree_svg, "image/svg+xml"),
     "html": TreeFormat(tree_html, "text/html; charset=utf-8"),
 }
-
-
-def tree_format(name: str, *, details: bool = False) -> TreeFormat:
-    """Return a format by its name; with details, text says of each node when and why."""
-    found = FORMATS[name]
-    if details and name == "text":
-        return found._replace(write=partial(tree_text, details=True))
-    return found

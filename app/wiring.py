@@ -47,6 +47,7 @@ class Service:
         self.serving = serving
         self.metrics = metrics
         self.consumer = consumer
+        self.questions = consumer.questions
         self._dead_letters = dead_letters
         self._checkpoints = checkpoints
         self._started = False

@@ -22,6 +22,7 @@ from learner.errors import (
 from learner.facts import SplitFacts
 from learner.holding import held_bytes, reopened, set_apart
 from learner.params import TreeParams
+from learner.prospect import LeafCopy, Option, Prospect
 from learner.schema import Feature, Kind, Schema, Value
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
 from learner.streaming_tree import SplitRecord, StreamingTree
@@ -39,10 +40,13 @@ __all__ = [
     "Encoder",
     "Feature",
     "Kind",
+    "LeafCopy",
     "LearnerError",
     "NodeView",
+    "Option",
     "ParamsError",
     "Piece",
+    "Prospect",
     "Schema",
     "SchemaError",
     "Shape",

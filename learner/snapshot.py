@@ -279,6 +279,10 @@ class Snapshot:
             if depth is None or nodes["depth"][node] - nodes["depth"][top] < depth:
                 stack.extend(reversed(children[node]))
 
+    def importance(self) -> dict[str, float]:
+        """Features with a split and their share of all gain, weighted by traffic, largest first."""
+        return importance(self._tree.node, self._tree.fact, self._traffic(), self._encoder)
+
     def levels(self, root: int | None = None) -> list[int]:
         """How many nodes there are at each level from a node id down, itself the first."""
         parent, depth = self._tree.node["parent"].tolist(), self._tree.node["depth"]
@@ -289,10 +293,6 @@ class Snapshot:
             inside[node] = inside[parent[node]]
         found: list[int] = np.bincount(depth[inside] - depth[top]).tolist()
         return found
-
-    def importance(self) -> dict[str, float]:
-        """Features with a split and their share of all gain, weighted by traffic, largest first."""
-        return importance(self._tree.node, self._tree.fact, self._traffic(), self._encoder)
 
     def _place_of(self, node_id: int) -> int:
         found = np.flatnonzero(self._tree.node["id"] == node_id)

@@ -34,6 +34,7 @@ from learner.memory import enforce_memory, give_statistics, model_bytes
 from learner.model_bytes import model_pieces, unpack_model
 from learner.params import TreeParams
 from learner.paths import learn_along_paths
+from learner.prospect import LeafCopy, place_of_leaf
 from learner.publication import Publisher
 from learner.reading import CHANGE_NAMES, REASON_NAMES, attribute_name, test_text
 from learner.schema import Kind
@@ -350,6 +351,16 @@ class StreamingTree:
         return self._publisher.publish(
             self._tree, self._handles[:2], self._sizes, self._layout, self.encoder,
             self.variant, self.params,
+        )  # fmt: skip
+
+    def copy_leaf(self, node_id: int) -> LeafCopy:
+        """A leaf as it is now, which tells why it has not split; raises UnknownNode."""
+        self._keep_up()
+        node = place_of_leaf(self._tree, self.encoder, node_id)
+        encoder = self._publisher.frozen(self.encoder)
+        return LeafCopy(
+            self._tree, self._sizes, self._layout, self._rules, encoder, node,
+            plain=self._is_plain() and not self._counts_along_paths(),
         )  # fmt: skip
 
     def to_bytes(self) -> bytes:

@@ -13,6 +13,7 @@ from app.api import description, problems
 from app.api.access import Gate, open_paths
 from app.api.docs import docs_router
 from app.api.health import health_router
+from app.api.leaves import leaves_router
 from app.api.model import model_router
 from app.api.observe import Observe
 from app.api.predict import PATH, PredictRoute
@@ -52,8 +53,9 @@ def create_app(service: Service) -> FastAPI:
     add_predict(app, predict)
     routers = (
         tree_router(service),
-        timeline_router(service),
         splits_router(service),
+        timeline_router(service),
+        leaves_router(service),
         model_router(service),
         health_router(service),
         docs_router(),

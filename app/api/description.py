@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from app.api.answer import ManyAnswer, SingleAnswer
+from app.api.leaves import SCHEMAS as LEAVES
 from app.api.problems import SCHEMA as PROBLEM
 from app.api.problems import is_v2, responses, v2_responses
 from app.api.splits import SCHEMAS as SPLITS
@@ -292,6 +293,7 @@ SCHEMAS: dict[str, Any] = {
         },
     },
     **SPLITS,
+    **LEAVES,
     "Model": {
         "type": "object",
         "title": "Model",
@@ -348,6 +350,7 @@ WHOLE = (
     "SplitFacts",
     "Splits",
     "Change",
+    "LeafProspect",
     "Model",
     "Schema",
 )  # answers that always have all of their fields

@@ -35,6 +35,7 @@ INDEX = {
         "GET /tree": "the tree: ?format=json|text|dot|mermaid|svg|html, ?depth=, ?node=, ?at=",
         "GET /tree/diff": "what changed between two snapshots: ?from=, ?to=, ?format=json|text",
         "GET /snapshots": "the snapshots that ?at= can name",
+        "GET /leaves/{id}": "why a leaf has not split yet",
         "GET /splits": "what the tree did, change by change: ?after=, ?limit=",
         "GET /model": "variant, parameters, counters, shape, accuracy, offsets",
         "GET /schema": "the features and classes the model knows",

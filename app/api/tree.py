@@ -11,9 +11,9 @@ from starlette.responses import Response
 from app.api.problems import responses
 from app.api.snapshot import chosen, snapshot_headers
 from app.moment import ABOUT as AT_ABOUT
-from app.render import tree_document
+from app.render import tree_document, tree_text
 from app.tree_format import ABOUT as FORMAT_ABOUT
-from app.tree_format import tree_format
+from app.tree_format import FORMATS
 from app.tree_page import page_policy
 from app.wiring import Service
 
@@ -63,11 +63,11 @@ def tree_router(service: Service) -> APIRouter:
         node: Annotated[
             int | None, Query(ge=0, le=LARGEST, description="The id of the node to start at.")
         ] = None,
-        at: Annotated[str | None, Query(description=AT_ABOUT)] = None,
         details: Annotated[
             bool,
             Query(description="true: text says of each node when and why; json always does."),
         ] = False,
+        at: Annotated[str | None, Query(description=AT_ABOUT)] = None,
         if_none_match: Annotated[str | None, Header()] = None,
     ) -> Response:
         """Return the tree of a snapshot from its root, or from `node`, downwards.
@@ -84,7 +84,10 @@ def tree_router(service: Service) -> APIRouter:
             encoded = msgspec.json.encode(tree_document(snapshot, node, depth))
             return Response(encoded, headers=headers, media_type="application/json")
         headers["content-security-policy"] = policy
-        write, media_type = tree_format(format, details=details)
-        return Response(write(snapshot, node, depth), headers=headers, media_type=media_type)
+        if format == "text":
+            written = tree_text(snapshot, node, depth, details=details)
+        else:
+            written = FORMATS[format].write(snapshot, node, depth)
+        return Response(written, headers=headers, media_type=FORMATS[format].media_type)
 
     return router

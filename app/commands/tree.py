@@ -51,6 +51,9 @@ def tree(
             " for Markdown; svg: a picture; html: a page with the picture and an outline."
         ),
     ] = TreeFormat.text,
+    details: Annotated[
+        bool, typer.Option("--details", help="Say of each node when and why it was split (text).")
+    ] = False,
     at: Annotated[
         str | None,
         typer.Option(
@@ -66,9 +69,6 @@ def tree(
             show_default=False,
         ),
     ] = None,
-    details: Annotated[
-        bool, typer.Option("--details", help="Say of each node when and why it was split (text).")
-    ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Draw again every 2 seconds until Ctrl-C.")
     ] = False,
@@ -218,13 +218,15 @@ def from_checkpoint(
     folder: Path, form: TreeFormat, node: int | None, depth: int | None, details: bool = False
 ) -> str:
     """Return the tree of the newest readable checkpoint in a folder."""
-    from app.render import tree_document
-    from app.tree_format import tree_format
+    from app.render import tree_document, tree_text
+    from app.tree_format import FORMATS
 
     snapshot = read_snapshot(folder)
     if form is TreeFormat.json:
         return json.dumps(tree_document(snapshot, node, depth), indent=2) + "\n"
-    return tree_format(form.value, details=details).write(snapshot, node, depth)
+    if form is TreeFormat.text:
+        return tree_text(snapshot, node, depth, details=details)
+    return FORMATS[form.value].write(snapshot, node, depth)
 
 
 def read_snapshot(folder: Path) -> Snapshot:

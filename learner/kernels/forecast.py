@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from learner.kernels.bound import FEW, hoeffding_count
-from learner.kernels.jit import inner
-from learner.kernels.ranking import bound_weight, range_of_gain
+from learner.kernels.jit import flag, inner, kernel
+from learner.kernels.ranking import bound_weight, evaluate, range_of_gain, split_test
 from learner.kernels.rules import (
     BEST,
     BEST_KIND,
@@ -18,7 +18,7 @@ from learner.kernels.rules import (
     Rules,
     Scratch,
 )
-from learner.kernels.tree import LEAF, Tree
+from learner.kernels.tree import LEAF, Floats, Layout, Tree
 
 UNKNOWN = -1.0
 
@@ -44,3 +44,26 @@ def split_weight(tree: Tree, rules: Rules, scratch: Scratch, node: int) -> float
             by_normal = (ranking[SPREAD] / unbiased) * (ranking[SPREAD] / unbiased)
             needed = min(needed, max(by_normal, FEW))
     return UNKNOWN if math.isinf(needed) else own + max(0.0, needed - n)
+
+
+@kernel
+def examine(
+    tree: Tree,
+    layout: Layout,
+    rules: Rules,
+    scratch: Scratch,
+    node: int,
+    ranking: Floats,
+    extras: bool | None,
+) -> tuple[int, float]:
+    """What an attempt at a leaf would say now, and the n at which it would say yes.
+
+    ``ranking`` takes the two best, the radius, and the bias of the gap. Meant for a copy of the
+    leaf: values that are kept one by one are put in order for it.
+    """
+    evaluate(tree, layout, rules, scratch, node, flag(False), extras)
+    outcome = split_test(tree, layout, rules, scratch, node, extras)
+    for i in range(len(ranking)):
+        ranking[i] = scratch.ranking[i]
+    ranking[BIAS] /= bound_weight(tree, rules, node)
+    return outcome, split_weight(tree, rules, scratch, node)

@@ -72,14 +72,25 @@ def _cache_folder() -> tuple[Path, bool]:
     """The folder for machine code, and whether it is lost with the process.
 
     Numba refuses to import a cached function when no folder is writable (a read-only container),
-    so a temporary folder takes over there.
+    so a temporary folder takes over there, with what the read-only one holds.
     """
     named = str(_config.CACHE_DIR)
     base = Path(named) if named else Path.home() / ".cache" / "livetree"
     folder = base / f"kernels-{_sources_digest()}"
     if _writable(folder):
         return folder, False
-    return Path(tempfile.mkdtemp(prefix="livetree-kernels-")), True
+    own = Path(tempfile.mkdtemp(prefix="livetree-kernels-"))
+    _link_files(folder, own)
+    return own, True
+
+
+def _link_files(ready: Path, own: Path) -> None:
+    """Let one folder show the files of another; numba replaces links, it never writes into them."""
+    for file in ready.rglob("*"):
+        if file.is_file():
+            link = own / file.relative_to(ready)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(file)
 
 
 class Locator(UserProvidedCacheLocator):

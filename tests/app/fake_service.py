@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.metrics import Metrics
+from app.question import Questions
 from app.serving import Published, Serving
 from app.settings import Settings
 from app.timeline import Timeline
@@ -158,14 +159,14 @@ class FakeSnapshot:
         branch = int(age > 40)
         return [FakeStep(0, "age", ">" if branch else "<=", np.float64(40.0), observed, branch)]
 
+    def importance(self) -> dict[str, float]:
+        """Age alone is tested."""
+        return {"age": 1.0}
+
     def levels(self, root: int | None = None) -> list[int]:
         """Count the nodes of each level."""
         found = [node.depth for node in self.walk(root)]
         return [found.count(level) for level in range(found[0], max(found) + 1)]
-
-    def importance(self) -> dict[str, float]:
-        """Age alone is tested."""
-        return {"age": 1.0}
 
     def walk(self, root: int | None = None, depth: int | None = None) -> Iterator[FakeNode]:
         """Yield the nodes of the fake tree."""
@@ -193,6 +194,7 @@ class FakeService:
         self.settings = Settings.model_validate(given)
         self.metrics = Metrics()
         self.serving = Serving(timeline)
+        self.questions = Questions()
         self.failure: Exception | None = None
         self.living = True
         self.shutting_down = False

@@ -14,8 +14,9 @@ from tests.app.fake_service import FakeService
 from tests.app.test_api_predict import client_of
 
 PATHS = {
-    "/", "/predict", "/tree", "/tree/diff", "/snapshots", "/splits", "/model", "/schema", "/livez",
-    "/healthz", "/readyz", "/metrics", "/docs", "/v2", "/v2/health/live", "/v2/health/ready",
+    "/", "/predict", "/tree", "/tree/diff", "/snapshots", "/splits", "/leaves/{id}", "/model",
+    "/schema", "/livez", "/healthz", "/readyz", "/metrics", "/docs", "/v2", "/v2/health/live",
+    "/v2/health/ready",
     *(
         f"/v2/models/{{model}}{version}{what}"
         for version in ("", "/versions/{version}")

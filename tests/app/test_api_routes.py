@@ -30,7 +30,7 @@ def client(service: FakeService) -> TestClient:
 def test_the_index_names_routes_that_exist(client: TestClient) -> None:
     for entry in client.get("/").json()["routes"]:
         method, path = entry.split()
-        if method == "GET":
+        if method == "GET" and "{" not in path:
             assert client.get(path).status_code == 200
 
 

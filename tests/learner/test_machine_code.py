@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from learner.kernels import jit
+
 ROOT = Path(__file__).parents[2]
 KERNEL = """
 from learner.kernels.bound import hoeffding_bound
@@ -42,3 +46,36 @@ def test_a_second_copy_of_the_sources_compiles_nothing_anew(tmp_path: Path) -> N
 
     assert run_copy(tmp_path / "elsewhere", machine_code) == first
     assert {path: path.stat().st_mtime_ns for path in machine_code.rglob("*.nbc")} == kept
+
+
+def test_a_folder_that_cannot_be_written_is_used_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in an image with a read-only file system."""
+    ready = tmp_path / "ready" / f"kernels-{jit._sources_digest()}" / "learner-kernels"
+    ready.mkdir(parents=True)
+    (ready / "bound.nbi").write_bytes(b"index")
+    monkeypatch.setattr(jit._config, "CACHE_DIR", str(tmp_path / "ready"))
+    monkeypatch.setattr(jit, "_writable", lambda _: False)
+
+    folder, temporary = jit._cache_folder()
+
+    assert temporary
+    assert not folder.is_relative_to(tmp_path)
+    assert (folder / "learner-kernels" / "bound.nbi").read_bytes() == b"index"
+    replacement = folder / "learner-kernels" / "new"
+    replacement.write_bytes(b"another")
+    replacement.replace(folder / "learner-kernels" / "bound.nbi")  # as numba writes
+    assert (ready / "bound.nbi").read_bytes() == b"index"
+    shutil.rmtree(folder)
+
+
+def test_no_folder_at_all_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit._config, "CACHE_DIR", str(tmp_path / "missing"))
+    monkeypatch.setattr(jit, "_writable", lambda _: False)
+
+    folder, temporary = jit._cache_folder()
+
+    assert temporary
+    assert list(folder.iterdir()) == []
+    folder.rmdir()
