@@ -17,7 +17,7 @@ from app.api_settings import AuthSettings
 from app.log import Seldom, get_logger
 from app.metrics import Metrics
 
-PROBES = frozenset({"/livez", "/healthz", "/readyz"})
+PROBES = frozenset({"/livez", "/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"})
 METRICS = frozenset({"/metrics"})
 DOCS = docs.PATHS | {"/openapi.json"}
 
@@ -56,7 +56,8 @@ class Gate:
         if any(map(self._keys.accepts, offered)):
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
-            await respond(self._refuse(scope, bool(offered)))(scope, receive, send)
+            refused = self._refuse(scope, bool(offered))
+            await respond(refused, scope["path"])(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1008})
 

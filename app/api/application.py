@@ -22,6 +22,7 @@ from app.api.predict import PATH, PredictRoute
 from app.api.splits import splits_router
 from app.api.timeline import timeline_router
 from app.api.tree import tree_router
+from app.api.v2 import v2_router
 from app.wiring import Service
 
 
@@ -64,6 +65,7 @@ def create_app(service: Service) -> Api:
         live_router(app.live),
         health_router(service),
         docs_router(),
+        v2_router(service, app.version),
     )
     for router in routers:
         app.include_router(router)

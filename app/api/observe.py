@@ -54,7 +54,7 @@ class Observe:
             # The answer must not show the trace; the log must.
             log.exception("request failed", method=method, route=self._route(scope))
             if code == 0:
-                await respond(exc)(scope, receive, note_code)
+                await respond(exc, scope["path"])(scope, receive, note_code)
             else:
                 code = 500
         finally:

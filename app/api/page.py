@@ -31,6 +31,7 @@ INDEX = {
         "GET /schema": "the features and classes the model knows",
         "GET /stats": "how it goes: rate, accuracy, size, lag; ?history=true",
         "GET /live": "the same once a second, as server-sent events",
+        "GET /v2": "the Open Inference Protocol: /v2/models/{model}/infer and the rest",
         "GET /livez": "is the process alive",
         "GET /readyz": "can it answer predictions",
         "GET /metrics": "Prometheus metrics",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from app.api.problems import is_v2
 from tests.app.fake_service import FakeService
 from tests.app.test_api_predict import client_of
 
@@ -29,6 +30,14 @@ PATHS = {
     "/readyz",
     "/metrics",
     "/docs",
+    "/v2",
+    "/v2/health/live",
+    "/v2/health/ready",
+    *(
+        f"/v2/models/{{model}}{version}{what}"
+        for version in ("", "/versions/{version}")
+        for what in ("", "/ready", "/infer")
+    ),
 }
 
 
@@ -86,7 +95,8 @@ def test_errors_are_documented_in_the_one_shape(document: dict[str, Any]) -> Non
         for operation in operations.values():
             for status, answer in operation["responses"].items():
                 if int(status) >= 400:
-                    assert list(answer["content"]) == ["application/problem+json"], path
+                    kind = "application/json" if is_v2(path) else "application/problem+json"
+                    assert list(answer["content"]) == [kind], path
     assert "HTTPValidationError" not in document["components"]["schemas"]
 
 
