@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from multiprocessing import Process, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
+from time import thread_time
 
 import numpy as np
 
@@ -39,6 +40,7 @@ from benchmarks.snapshot import events, grown
 from benchmarks.soak import Service
 from learner import Snapshot, StreamingTree, pack_snapshot
 from learner.archive import SNAPSHOT, Array, unpack
+from learner.kernels.tree import NODE
 
 MODEL = "livetree"
 NODES = (1_000, 10_000, 100_000)
@@ -57,7 +59,13 @@ def sizes(tree: StreamingTree, case: str) -> Iterator[Measurement]:
     snapshot, model_bytes = tree.snapshot(), len(tree.to_bytes())
     whole = b"".join(message(Published(snapshot, time.time()), 0))
     packed = len(zlib.compress(whole, 1))
-    facts = {"packed": packed, "a_node": len(whole) / snapshot.shape.nodes}
+    content, reader = memoryview(bytearray(whole)), MessageReader(MODEL)
+    facts = {
+        "packed": packed,
+        "a_node": len(whole) / snapshot.shape.nodes,
+        "write_cpu_ms": timed(lambda: message(Published(snapshot, 0.0), 0)),
+        "read_cpu_ms": timed(lambda: reader.read(content)),
+    }
     yield Measurement("snapshot size", OURS, len(whole), "bytes", case=case, facts=facts)
     yield Measurement(
         "snapshot size", "the whole model", model_bytes, "bytes", model_bytes / len(whole), case
@@ -73,9 +81,21 @@ def sizes(tree: StreamingTree, case: str) -> Iterator[Measurement]:
     )  # fmt: skip
 
 
+def timed(work: Callable[[], object]) -> float:
+    """CPU milliseconds of the best of three."""
+    taken = []
+    for _ in range(3):
+        began = thread_time()
+        work()
+        taken.append(1e3 * (thread_time() - began))
+    return min(taken)
+
+
 def rows_of(snapshot: Snapshot) -> Array:
-    """The nodes of a snapshot as they travel."""
-    return unpack(bytearray(b"".join(pack_snapshot(snapshot))), SNAPSHOT)["tree.node"]
+    """The nodes of a snapshot as they travel, but for the numbers of their statistics."""
+    words = unpack(bytearray(b"".join(pack_snapshot(snapshot))), SNAPSHOT)["tree.node"]
+    words.reshape(-1).view(NODE)["slot"] = 0  # one split renumbers all that follow
+    return words
 
 
 def follow(inlet: Callable[[], Inlet], checked: bool, told: Connection) -> None:
