@@ -1,6 +1,6 @@
 # Bare `make` prints this list. Everything happens in .venv; nothing is installed elsewhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup tools run test test-kafka test-faults test-image test-peers check lint types contracts format docs bench bench-full bench-setup image version sbom lock clean
+.PHONY: help setup tools run test test-kafka test-faults test-image test-peers check lint types contracts format docs bench bench-full bench-setup image chart version sbom lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -96,6 +96,10 @@ image: ## build the container image livetree:VERSION with docker, podman or buil
 
 version: ## print the version
 	@echo $(VERSION)
+
+chart: setup ## check the chart, and pack it: dist/livetree-VERSION.tgz
+	@$(BIN)/helm lint --strict --quiet helm/livetree
+	@$(BIN)/helm package helm/livetree --destination dist
 
 sbom: setup ## list what the image is made of, with versions and hashes: dist/livetree.cdx.json (CycloneDX)
 	@mkdir -p dist

@@ -59,10 +59,14 @@ class HttpSettings(Group):
     """Address to listen on."""
     port: int = Field(default=8000, ge=0, le=65_535)
     """Port to listen on; 0: any free one."""
+    workers: int = Field(default=1, ge=1, le=64)
+    """Processes that answer on this port, in the role `api`; they share one snapshot."""
     body_limit_bytes: int = Field(default=10_000_000, ge=1_000)
     """Longest request body."""
     max_rows: int = Field(default=10_000, ge=1)
     """Most events in one request."""
+    max_listeners: int = Field(default=100, ge=0)
+    """Most streams of GET /live at the same time; a page that gets none asks once a second."""
     shutdown_seconds: float = Field(default=20, gt=0, le=3600)
     """Longest wait for requests and the final checkpoint when the process is told to stop."""
     stalled_after_seconds: float = Field(default=300, ge=10)

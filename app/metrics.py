@@ -26,6 +26,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 # A second series for every counter, which nobody reads.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -151,6 +152,18 @@ class Metrics:
     def watch_snapshot_age(self, age_seconds: Callable[[], float]) -> None:
         """Have the age of the snapshot computed whenever it is asked for."""
         self.snapshot_age.set_function(age_seconds)
+
+    def lag(self) -> int | None:
+        """Return how many records wait, as the learner told last; None where nobody did."""
+        waiting = [sample.value for sample in _samples(self.consumer_lag_records)]
+        return int(sum(waiting)) if waiting else None
+
+    def mean_delay(self) -> float | None:
+        """Return the mean delay of the splits by bound since the start; None without any."""
+        bound = [each for each in _samples(self.split_delay) if each.labels.get("kind") == "bound"]
+        total = sum(each.value for each in bound if each.name.endswith("_sum"))
+        number = sum(each.value for each in bound if each.name.endswith("_count"))
+        return total / number if number else None
 
     def _consuming(self) -> None:
         self.events_consumed = self._counter(
@@ -285,6 +298,40 @@ class Metrics:
         self.snapshot_age = self._gauge(
             "snapshot_age_seconds", "Time since the answering snapshot was published; NaN: none."
         )
+        self.snapshots_sent = self._counter(
+            "snapshots_sent",
+            "Snapshots for replicas, by outlet (topic, folder) and outcome: sent, failed.",
+            ["outlet", "outcome"],
+        )
+        self.snapshot_sent_bytes = self._gauge(
+            "snapshot_sent_bytes", "Size of the last one that was sent, before it is packed."
+        )
+        self.snapshot_send_duration = self._histogram(
+            "snapshot_send_duration_seconds", "Time until one was with all outlets.", [], LATENCY
+        )
+        self.snapshots_received = self._counter(
+            "snapshots_received", "Snapshots of a learner that this replica answered from."
+        )
+        self.snapshot_received_bytes = self._counter(
+            "snapshot_received_bytes", "Size of all of them."
+        )
+        self.snapshots_refused = self._counter(
+            "snapshots_refused",
+            "What came and was no snapshot to answer from, by reason; the one before stays.",
+            ["reason"],
+        )
+        self.snapshot_source_connected = self._gauge(
+            "snapshot_source_connected", "1 while the topic or folder of the snapshots is there."
+        )
+        self.snapshot_read_duration = self._histogram(
+            "snapshot_read_duration_seconds", "Time to check one and to switch to it.", [], LATENCY
+        )
+        self.snapshot_delivery = self._histogram(
+            "snapshot_delivery_seconds",
+            "From its publication, by the learner's clock, to the first answer from it.",
+            [],
+            DELAY,
+        )
         self.build_info = self._gauge(
             "build_info", "Always 1; the labels say what runs.", ["version", "variant", "model"]
         )
@@ -326,3 +373,7 @@ class Metrics:
         return Histogram(
             f"livetree_{name}", help_text, labels, buckets=bounds, registry=self.registry
         )
+
+
+def _samples(metric: Gauge | Histogram) -> Iterator[Sample]:
+    return (sample for family in metric.collect() for sample in family.samples)

@@ -92,7 +92,7 @@ def _unknown(at: str, held: Sequence[Published]) -> UnknownSnapshot:
         what = f"held is {_named(newest)}"
     else:
         what = f"held are {len(held)}, from {_named(oldest)} to {_named(newest)}"
-    return UnknownSnapshot(f"at is '{shown}'; no snapshot is that: {what}")
+    return UnknownSnapshot(f"there is no snapshot '{shown}'; {what}")
 
 
 def _named(published: Published) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from app.history import NO_CHANGES
 from app.published import Published
 from learner import held_bytes, set_apart
 
@@ -38,7 +39,9 @@ class Timeline:
         """Hold a copy, if the last one is old enough."""
         if not self._keep or not self._is_due(published):
             return
-        copy = replace(published, snapshot=set_apart(published.snapshot), kept={})
+        copy = replace(
+            published, snapshot=set_apart(published.snapshot), changes=NO_CHANGES, kept={}
+        )
         held = [*self._held, copy]
         while len(held) > self._keep or _bytes(held) > self._max_bytes:
             del held[_least_missed(held)]

@@ -24,7 +24,8 @@ from docs.grafana import (
 RATE = "$__rate_interval"
 MODEL = 'model=~"$model"'
 CHOSEN = f"and on (job, instance) livetree_build_info{{{MODEL}}}"
-PROBES = 'route!~"/livez|/healthz|/readyz"'  # 503 is a probe's way to say "not yet"
+# 503 is a probe's way to say "not yet".
+PROBES = 'route!~"/livez|/healthz|/readyz|/v2/.*(live|ready)"'
 RECENT, OVERALL = 'window!="all"', 'window="all"'
 LEAVES = 'kind=~".*leaf"'
 

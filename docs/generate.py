@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 from app.metrics import Metrics
 from app.settings import FeatureSettings, Settings
 from app.settings_file import variable_of
+from docs.chart import values_schema, values_table
 from docs.dashboard import dashboard_json
 from learner import VARIANTS
 
@@ -70,9 +71,11 @@ def metrics_table() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "docs/settings.md": settings_tables,
     "docs/metrics.md": metrics_table,
+    "helm/livetree/README.md": values_table,
 }
 FILES: dict[str, Callable[[], str]] = {
     "helm/livetree/grafana/dashboard.json": dashboard_json,
+    "helm/livetree/values.schema.json": values_schema,
 }
 
 

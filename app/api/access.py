@@ -11,12 +11,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.api import docs
 from app.api.body import CLOSE
 from app.api.keys import Keys
+from app.api.page import page_paths
 from app.api.problems import Refused, respond
 from app.api_settings import AuthSettings
 from app.log import Seldom, get_logger
 from app.metrics import Metrics
 
-PROBES = frozenset({"/livez", "/healthz", "/readyz"})
+PROBES = frozenset({"/livez", "/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"})
 METRICS = frozenset({"/metrics"})
 DOCS = docs.PATHS | {"/openapi.json"}
 
@@ -30,7 +31,7 @@ def open_paths(auth: AuthSettings) -> frozenset[str]:
     """Return the paths that answer without a key."""
     metrics = METRICS if auth.open_metrics else frozenset()
     described = DOCS if auth.open_docs else frozenset()
-    return PROBES | metrics | described
+    return PROBES | metrics | described | page_paths()
 
 
 class Gate:
@@ -55,7 +56,8 @@ class Gate:
         if any(map(self._keys.accepts, offered)):
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
-            await respond(self._refuse(scope, bool(offered)))(scope, receive, send)
+            refused = self._refuse(scope, bool(offered))
+            await respond(refused, scope["path"])(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1008})
 

@@ -14,10 +14,12 @@ from fastapi.openapi.utils import get_openapi
 
 from app.api.answer import ManyAnswer, SingleAnswer
 from app.api.leaves import SCHEMAS as LEAVES
+from app.api.live_schema import STATS
 from app.api.problems import SCHEMA as PROBLEM
-from app.api.problems import responses
+from app.api.problems import is_v2, responses, v2_responses
 from app.api.splits import SCHEMAS as SPLITS
 from app.api.timeline_schema import DIFFERENCE, SNAPSHOTS
+from app.api.v2_infer import InferRequest, InferResponse
 from app.moment import ABOUT as AT_ABOUT
 
 ABOUT = """
@@ -32,9 +34,11 @@ This document is `/openapi.json`. The page `/docs` shows it in a browser.
 """.strip()
 
 TAGS = [
+    {"name": "page", "description": "The tree as it grows, in a browser."},
     {"name": "predict", "description": "Labels and probabilities, and why."},
     {"name": "tree", "description": "The tree itself."},
     {"name": "model", "description": "What the model is and how far it has come."},
+    {"name": "v2", "description": "The Open Inference Protocol, for clients that speak it."},
     {"name": "health", "description": "Probes and metrics."},
 ]
 
@@ -131,7 +135,7 @@ PREDICT_RESPONSES: dict[int | str, dict[str, Any]] = {
             }
         },
     },
-    **responses(400, 404, 413, 415, 422, 503),
+    **responses(400, 404, 413, 415, 421, 422, 503),
 }
 
 _IMPORTANCE = {"feature": "age", "importance": 1.0}
@@ -319,6 +323,7 @@ SCHEMAS: dict[str, Any] = {
             "snapshot": {"type": "object", "description": "Id, publication time, age."},
         },
     },
+    "Stats": STATS,
     "Schema": {
         "type": "object",
         "title": "Schema",
@@ -350,6 +355,7 @@ WHOLE = (
     "Change",
     "LeafProspect",
     "Model",
+    "Stats",
     "Schema",
 )  # answers that always have all of their fields
 
@@ -386,7 +392,8 @@ def _document(app: FastAPI) -> dict[str, Any]:
         license_info=app.license_info,
     )
     _, predict_schemas = msgspec.json.schema_components(
-        [SingleAnswer, ManyAnswer], ref_template="#/components/schemas/{name}"
+        [SingleAnswer, ManyAnswer, InferRequest, InferResponse],
+        ref_template="#/components/schemas/{name}",
     )
     components = found.setdefault("components", {}).setdefault("schemas", {})
     components.update(predict_schemas)
@@ -404,5 +411,6 @@ def _ask_for_keys(document: dict[str, Any], open_paths: frozenset[str]) -> None:
             if path in open_paths:
                 operation["security"] = []
             else:
-                found = {str(status): answer for status, answer in responses(401).items()}
+                refused = v2_responses(401) if is_v2(path) else responses(401)
+                found = {str(status): answer for status, answer in refused.items()}
                 operation["responses"] |= found

@@ -82,7 +82,7 @@ def model_document(service: Service, published: Published) -> dict[str, Any]:
         "accuracy": published.accuracy,
         "kappa": published.kappa,
         "window": {
-            "events": service.settings.evaluation.window,
+            "events": published.window_events or service.settings.evaluation.window,
             "accuracy": published.window_accuracy,
             "kappa": published.window_kappa,
         },

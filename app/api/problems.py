@@ -40,6 +40,15 @@ SCHEMA: dict[str, object] = {
 }
 
 
+# The same in the Open Inference Protocol.
+V2_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "title": "V2Error",
+    "required": ["error"],
+    "properties": {"error": {"type": "string", "description": "What is wrong."}},
+}
+
+
 # One real sentence for each status, as an example in the same description.
 EXAMPLES: dict[int, tuple[str, str | None]] = {
     400: ("body is not valid JSON: Input data was truncated", None),
@@ -47,6 +56,7 @@ EXAMPLES: dict[int, tuple[str, str | None]] = {
     404: ("node is 99; this snapshot has no node of that id (5 nodes, the root is 0)", None),
     413: ("field 'instances' has 20000 rows; expected at most 10000", "instances"),
     415: ("content-type is 'text/csv'; expected application/json", None),
+    421: ("this process has the role 'learner' and answers no predictions", None),
     422: ("feature 'age' is 'abc'; expected a number", "age"),
     503: ("no snapshot has been published yet; try again in a moment", None),
 }
@@ -97,16 +107,40 @@ def document(status: int, detail: str, field: str | None = None) -> dict[str, An
     return found
 
 
-def respond(exc: Exception) -> Response:
-    """Return the HTTP answer to an exception."""
+def respond(exc: Exception, path: str = "") -> Response:
+    """Return the HTTP answer to an exception; below /v2 in the shape of that protocol."""
     found = problem_of(exc)
     headers = dict(getattr(exc, "headers", None) or {})
+    if is_v2(path):
+        body = msgspec.json.encode({"error": found["detail"]})
+        return Response(body, int(found["status"]), headers, "application/json")
     return Response(
         msgspec.json.encode(found),
         status_code=int(found["status"]),
         headers=headers,
         media_type=MEDIA_TYPE,
     )
+
+
+def is_v2(path: str) -> bool:
+    """Whether a path is of the Open Inference Protocol, which has a shape of its own for errors."""
+    return path == "/v2" or path.startswith("/v2/")
+
+
+def v2_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` entry of a route of the Open Inference Protocol."""
+    return {
+        status: {
+            "description": HTTPStatus(status).phrase,
+            "content": {
+                "application/json": {
+                    "schema": V2_SCHEMA,
+                    "example": {"error": EXAMPLES[status][0]},
+                }
+            },
+        }
+        for status in statuses
+    }
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -138,7 +172,7 @@ async def _handle(request: Request, exc: Exception) -> Response:
         elif exc.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             allowed = (exc.headers or {}).get("Allow", "another")
             exc.detail = f"method is {method}; expected {allowed} for '{path}'"
-    return respond(exc)
+    return respond(exc, request.url.path)
 
 
 def _validation_problem(exc: RequestValidationError) -> dict[str, Any]:

@@ -114,12 +114,13 @@ def encode_rows(snapshot: Snapshot, asked: Asked) -> Batch:
     except BadValue as exc:
         if not asked.many:
             raise
-        row = _first_bad_row(snapshot, asked.records)
+        row = first_bad_row(snapshot, asked.records)
         field = f"instances[{row}].{exc.field}"
         raise Refused(422, f"instances[{row}]: {exc}", field=field) from exc
 
 
-def _first_bad_row(snapshot: Snapshot, records: Sequence[Mapping[str, Any]]) -> int:
+def first_bad_row(snapshot: Snapshot, records: Sequence[Mapping[str, Any]]) -> int:
+    """Return the place of the first row that cannot be encoded."""
     for row, record in enumerate(records):
         try:
             snapshot.encode_records([record])

@@ -39,6 +39,8 @@ class FakeCounters(NamedTuple):
 
     events: int = 120
     split_attempts: int = 4
+    splits_bound: int = 2
+    splits_tie: int = 1
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,8 @@ class FakeSnapshot:
 class FakeService:
     """What the API needs of a service."""
 
+    fed_by = "learner"
+
     def __init__(
         self,
         *,
@@ -222,6 +226,9 @@ class FakeService:
     def start(self) -> None:
         """Note the call."""
         self.calls.append("start")
+
+    def tick(self) -> None:
+        """Nothing is due."""
 
     def begin_shutdown(self) -> None:
         """Note the call."""

@@ -9,13 +9,36 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from app.api.problems import is_v2
 from tests.app.fake_service import FakeService
 from tests.app.test_api_predict import client_of
 
 PATHS = {
-    "/", "/predict", "/tree", "/tree/diff", "/snapshots", "/splits", "/leaves/{id}", "/model",
-    "/schema", "/livez", "/healthz", "/readyz", "/metrics", "/docs",
-}  # fmt: skip
+    "/",
+    "/predict",
+    "/tree",
+    "/tree/diff",
+    "/snapshots",
+    "/splits",
+    "/leaves/{id}",
+    "/model",
+    "/schema",
+    "/stats",
+    "/live",
+    "/livez",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/docs",
+    "/v2",
+    "/v2/health/live",
+    "/v2/health/ready",
+    *(
+        f"/v2/models/{{model}}{version}{what}"
+        for version in ("", "/versions/{version}")
+        for what in ("", "/ready", "/infer")
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +95,8 @@ def test_errors_are_documented_in_the_one_shape(document: dict[str, Any]) -> Non
         for operation in operations.values():
             for status, answer in operation["responses"].items():
                 if int(status) >= 400:
-                    assert list(answer["content"]) == ["application/problem+json"], path
+                    kind = "application/json" if is_v2(path) else "application/problem+json"
+                    assert list(answer["content"]) == [kind], path
     assert "HTTPValidationError" not in document["components"]["schemas"]
 
 

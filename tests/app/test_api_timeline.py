@@ -136,7 +136,7 @@ def test_an_unknown_snapshot_is_not_found_and_says_what_is_held(client: TestClie
         client.get("/tree/diff?from=vfdt-1"),
         client.get("/tree/diff?to=vfdt-1"),
     ):
-        assert_problem(answer, 404, "at is 'vfdt-1'; no snapshot is that")
+        assert_problem(answer, 404, "there is no snapshot 'vfdt-1'")
         assert what in answer.json()["detail"]
 
 

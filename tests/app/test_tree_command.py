@@ -59,7 +59,7 @@ def test_an_unknown_snapshot_is_an_error_in_words(url: str) -> None:
     result = livetree("tree", "--url", url, "--at", "vfdt-1")
 
     assert result.exit_code == 3
-    assert "answered 404: at is 'vfdt-1'; no snapshot is that: held are 2" in result.stderr
+    assert "answered 404: there is no snapshot 'vfdt-1'; held are 2" in result.stderr
 
 
 def test_the_difference_of_two_snapshots_is_printed(url: str) -> None:
