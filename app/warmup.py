@@ -70,5 +70,7 @@ def _exercise(tree: StreamingTree) -> None:
     snapshot = tree.snapshot()
     snapshot.evaluate(batch)
     snapshot.path(batch, 0)
+    snapshot.explanation.evidence(batch)
+    snapshot.explanation.counterfactual(records[0], snapshot.classes)
     for _ in snapshot.walk():
         pass

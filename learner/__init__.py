@@ -19,6 +19,8 @@ from learner.errors import (
     UnknownLabel,
     UnknownNode,
 )
+from learner.explanation import Counterfactual, Decision, Evidence, Explanation, Factor
+from learner.neighbourhood import Change
 from learner.params import TreeParams
 from learner.schema import Feature, Kind, Schema, Value
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
@@ -31,10 +33,16 @@ __all__ = [
     "VARIANTS",
     "BadValue",
     "Batch",
+    "Change",
     "Codes",
+    "Counterfactual",
     "Counters",
+    "Decision",
     "EncodeError",
     "Encoder",
+    "Evidence",
+    "Explanation",
+    "Factor",
     "Feature",
     "Kind",
     "LearnerError",

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import description, problems
 from app.api.access import Gate, open_paths
+from app.api.explain import explain_router
 from app.api.health import health_router
 from app.api.model import model_router
 from app.api.observe import Observe
@@ -45,7 +46,12 @@ def create_app(service: Service) -> FastAPI:
     )
     predict = PredictRoute(service)
     add_predict(app, predict)
-    routers = (tree_router(service), model_router(service), health_router(service))
+    routers = (
+        explain_router(service),
+        tree_router(service),
+        model_router(service),
+        health_router(service),
+    )
     for router in routers:
         app.include_router(router)
     problems.install(app)

@@ -32,6 +32,7 @@ INDEX = {
     "about": "Kafka events in, a decision tree that never stops learning, predictions out.",
     "routes": {
         "POST /predict": "predict one row or many",
+        "POST /explain": "why a record is answered so, and what would change the answer",
         "GET /tree": "the tree: ?format=json|text|dot, ?depth=, ?node=",
         "GET /model": "variant, parameters, counters, shape, accuracy, offsets",
         "GET /schema": "the features and classes the model knows",

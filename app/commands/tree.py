@@ -6,20 +6,18 @@ import json
 import ssl
 import sys
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.commands.ask import HERE, ApiKey, CaFile, CertificateFile, KeyFile, Url, ask, trust_of
+
 if TYPE_CHECKING:
     from learner import Snapshot
 
 WATCH_SECONDS = 2.0
-TIMEOUT_SECONDS = 10.0
 CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 
@@ -32,7 +30,7 @@ class TreeFormat(StrEnum):
 
 
 def tree(
-    url: Annotated[str, typer.Option(help="Where the service runs.")] = "http://127.0.0.1:8000",
+    url: Url = HERE,
     depth: Annotated[
         int | None, typer.Option(min=0, help="How many levels to show.", show_default="all")
     ] = None,
@@ -52,29 +50,10 @@ def tree(
             show_default=False,
         ),
     ] = None,
-    api_key: Annotated[
-        str | None,
-        typer.Option(
-            envvar="LIVETREE_API_KEY",
-            help="A key of the service; the variable is safer: others see options in `ps`.",
-            show_default=False,
-        ),
-    ] = None,
-    ca_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="Authorities (PEM) that the service's certificate must lead to.",
-            show_default="the system's",
-        ),
-    ] = None,
-    certificate_file: Annotated[
-        Path | None,
-        typer.Option(help="Our certificate, where the service asks for one.", show_default=False),
-    ] = None,
-    key_file: Annotated[
-        Path | None,
-        typer.Option(help="The private key of our certificate.", show_default=False),
-    ] = None,
+    api_key: ApiKey = None,
+    ca_file: CaFile = None,
+    certificate_file: CertificateFile = None,
+    key_file: KeyFile = None,
 ) -> None:
     """Print the tree of a running service, or of a checkpoint.
 
@@ -107,27 +86,6 @@ def tree(
         raise typer.Exit(0) from None
 
 
-def trust_of(
-    ca_file: Path | None, certificate_file: Path | None, key_file: Path | None
-) -> ssl.SSLContext:
-    """Return whom to trust, and how we show who we are; a wrong file is a wrong option."""
-    try:
-        trust = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
-    except OSError as exc:  # an SSLError is one
-        message = f"'{ca_file}': expected certificates in PEM ({exc.strerror or exc})"
-        raise typer.BadParameter(message, param_hint="--ca-file") from exc
-    if certificate_file is None:
-        return trust
-    try:
-        trust.load_cert_chain(certificate_file, key_file)
-    except OSError as exc:
-        message = (
-            f"'{certificate_file}': expected a certificate and its key ({exc.strerror or exc})"
-        )
-        raise typer.BadParameter(message, param_hint="--certificate-file") from exc
-    return trust
-
-
 def from_service(
     url: str,
     form: TreeFormat,
@@ -137,33 +95,9 @@ def from_service(
     trust: ssl.SSLContext | None = None,
 ) -> str:
     """Return the tree as the service renders it; its problems become our errors."""
-    from app.errors import SourceError
-
     asked = {"format": form.value, "node": node, "depth": depth}
-    query = urllib.parse.urlencode({k: v for k, v in asked.items() if v is not None})
-    address = f"{url.rstrip('/')}/tree?{query}"
-    if not address.startswith(("http://", "https://")):
-        raise typer.BadParameter(f"'{url}' is not an http address", param_hint="--url")
-    request = urllib.request.Request(address)
-    if api_key:
-        # Not for the address that an answer may send us on to.
-        request.add_unredirected_header("Authorization", f"Bearer {api_key}")
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS, context=trust) as answer:
-            found: str = answer.read().decode()
-    except urllib.error.HTTPError as exc:
-        raise SourceError(f"{address} answered {exc.code}: {_detail(exc)}") from exc
-    except (urllib.error.URLError, OSError) as exc:
-        reason = getattr(exc, "reason", exc)
-        raise SourceError(f"no service answers at {url}: {reason}; is it running?") from exc
+    found = ask(url, "/tree", asked, api_key, trust)
     return found if found.endswith("\n") else found + "\n"
-
-
-def _detail(exc: urllib.error.HTTPError) -> str:
-    try:
-        return str(json.loads(exc.read())["detail"])
-    except (ValueError, KeyError, TypeError):
-        return str(exc.reason)
 
 
 def from_checkpoint(folder: Path, form: TreeFormat, node: int | None, depth: int | None) -> str:

@@ -12,7 +12,18 @@ from starlette.testclient import TestClient
 from tests.app.fake_service import FakeService
 from tests.app.test_api_predict import client_of
 
-PATHS = {"/", "/predict", "/tree", "/model", "/schema", "/livez", "/healthz", "/readyz", "/metrics"}
+PATHS = {
+    "/",
+    "/predict",
+    "/explain",
+    "/tree",
+    "/model",
+    "/schema",
+    "/livez",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+}
 
 
 @pytest.fixture(scope="module")
