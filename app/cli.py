@@ -13,7 +13,18 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from app.commands import demo, dlq, evaluate, explain, produce, replay, serve, tree, variants
+from app.commands import (
+    demo,
+    dlq,
+    evaluate,
+    explain,
+    export,
+    produce,
+    replay,
+    serve,
+    tree,
+    variants,
+)
 from app.commands.report import report_error
 
 EXIT_CODES = (
@@ -73,6 +84,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     replay.replay,
     tree.tree,
     explain.explain,
+    export.export,
     variants.variants,
 )
 for command in COMMANDS:

@@ -27,6 +27,7 @@
     │   ├── CheckpointLocked     another learner works in the same folder
     │   └── CheckpointUnwritable the folder or the disk refuses               (try again later)
     ├── NotReady                 no snapshot has been published yet           (HTTP 503)
+    ├── NotExportable            the tree has no form in the wanted format    (exit 2)
     └── Unexpected               a fault of ours                              (exit 1)
 
 `POLICY` has one row for each of these and for each error of the learner.
@@ -177,6 +178,10 @@ class NotReady(AppError):
     """No snapshot has been published yet."""
 
 
+class NotExportable(AppError):
+    """The tree cannot be written in the wanted format."""
+
+
 class Unexpected(AppError):
     """A fault of ours; the log has the whole story."""
 
@@ -211,6 +216,7 @@ POLICY: dict[type[Exception], Policy] = {
     CheckpointLocked: Policy(503, "checkpoint_locked", STOP, 4, "Checkpoint folder in use"),
     CheckpointUnwritable: Policy(503, "checkpoint_unwritable", STOP, 4, "Checkpoint not written"),
     NotReady: Policy(503, "not_ready", SKIP, 1, "Not ready"),
+    NotExportable: Policy(422, "not_exportable", SKIP, 2, "Cannot be exported"),
     Unexpected: Policy(500, "unexpected", STOP, 1, "Internal error"),
     learner.LearnerError: Policy(500, "learner", STOP, 1, "Learner failed"),
     learner.SchemaError: Policy(500, "schema", STOP, 2, "Schema is wrong"),

@@ -53,10 +53,19 @@ class Evidence(NamedTuple):
     factors: tuple[Factor, ...]  # none where the values are too far out to tell classes apart
 
 
+class Settled(NamedTuple):
+    """How every node answers a row that ends there."""
+
+    codes: Codes  # class by votes, -1 = no class is known
+    probabilities: Floats  # by votes
+    by_bayes: Bytes  # 1 = naive Bayes answers in place of the votes
+
+
 class Decision(NamedTuple):
     """How a node answers a row that ends there, and where it sends a missing value."""
 
     label: Value | None  # by votes; None = no class is known
+    probabilities: tuple[float, ...]  # of all classes, by votes
     by_bayes: bool  # naive Bayes answers in place of the votes
     missing: int | None  # id of the child for missing and unseen values; None: they end here
 
@@ -90,15 +99,13 @@ class Explanation:
         self._classes = int(tree.counts[CLASSES])
 
     @cached_property
-    def settled(self) -> tuple[Codes, Bytes]:
-        """For every node its class by votes, and 1 where naive Bayes answers instead."""
+    def _settled(self) -> Settled:
         nodes = int(self._tree.counts[NODES])
-        codes, by_bayes = np.empty(nodes, np.int32), np.empty(nodes, np.int8)
-        rules = self._rules
-        settle_nodes(
-            self._handles[0], rules.predictor, rules.new_leaf, self._scratch(), codes, by_bayes
+        found = Settled(
+            np.empty(nodes, np.int32), np.empty((nodes, self._classes)), np.empty(nodes, np.int8)
         )
-        return codes, by_bayes
+        settle_nodes(self._handles[0], self._rules.predictor, self._rules.new_leaf, *found)
+        return found
 
     @cached_property
     def _landscape(self) -> Landscape:
@@ -107,12 +114,13 @@ class Explanation:
     def decisions(self) -> dict[int, Decision]:
         """How every node answers, by id."""
         found, ids, classes = {}, self._tree.node["id"].tolist(), self._encoder.classes
-        codes, by_bayes = self.settled
-        for node, code in enumerate(codes.tolist()):
+        settled = self._settled
+        for node, code in enumerate(settled.codes.tolist()):
             missing = self._way_of_missing(node)
             found[ids[node]] = Decision(
                 classes[code] if code >= 0 else None,
-                bool(by_bayes[node]),
+                tuple(settled.probabilities[node].tolist()),
+                bool(settled.by_bayes[node]),
                 None if missing == NOWHERE else ids[missing],
             )
         return found
@@ -153,7 +161,7 @@ class Explanation:
         around = Neighbourhood(
             self._tree, self._handles[0], self._landscape, self._encoder, batch, frozen
         )
-        ends = around.ends(codes, *self.settled)
+        ends = around.ends(codes, self._settled.codes, self._settled.by_bayes)
         found = find_nearest_row(around, self._tree, self._evaluate, codes, *ends)
         if found is None:
             return None
@@ -173,7 +181,7 @@ class Explanation:
         """What naive Bayes weighs for a row; None where the votes answer."""
         leaf = int(self._evaluate(batch.part(row, row + 1))[2][0])
         node = self._place_of(leaf)
-        if not self._classes or not self.settled[1][node]:
+        if not self._classes or not self._settled.by_bayes[node]:
             return None
         tree = self._tree
         columns = min(tree.moments.shape[3], batch.numeric.shape[1])

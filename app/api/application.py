@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.api import description, problems
 from app.api.access import Gate, open_paths
 from app.api.explain import explain_router
+from app.api.export import export_router
 from app.api.health import health_router
 from app.api.model import model_router
 from app.api.observe import Observe
@@ -48,6 +49,7 @@ def create_app(service: Service) -> FastAPI:
     add_predict(app, predict)
     routers = (
         explain_router(service),
+        export_router(service),
         tree_router(service),
         model_router(service),
         health_router(service),

@@ -34,6 +34,7 @@ INDEX = {
         "POST /predict": "predict one row or many",
         "POST /explain": "why a record is answered so, and what would change the answer",
         "GET /tree": "the tree: ?format=json|text|dot, ?depth=, ?node=",
+        "GET /export": "the tree with its schema, to be used elsewhere",
         "GET /model": "variant, parameters, counters, shape, accuracy, offsets",
         "GET /schema": "the features and classes the model knows",
         "GET /livez": "is the process alive",

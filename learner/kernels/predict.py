@@ -145,8 +145,8 @@ def settle_nodes(
     tree: Tree,
     predictor: int,
     new_leaf: int,
-    scratch: Scratch,
     codes: Codes,
+    probabilities: npt.NDArray[np.float64],
     by_bayes: npt.NDArray[np.int8],
 ) -> None:
     """For every node its class by votes, -1 without classes, and 1 where naive Bayes answers."""
@@ -154,5 +154,5 @@ def settle_nodes(
     for node in range(len(codes)):
         codes[node] = -1
         if classes > 0:
-            codes[node] = vote(tree, classes, node, new_leaf != EMPTY, scratch.classes[3])
+            codes[node] = vote(tree, classes, node, new_leaf != EMPTY, probabilities[node])
         by_bayes[node] = classes > 0 and uses_bayes(tree, predictor, node)
