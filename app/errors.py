@@ -27,6 +27,8 @@
     │   ├── CheckpointLocked     another learner works in the same folder
     │   └── CheckpointUnwritable the folder or the disk refuses               (try again later)
     ├── NotReady                 no snapshot has been published yet           (HTTP 503)
+    ├── UnknownSnapshot          no snapshot that is held is the one meant    (HTTP 404)
+    ├── LearnerBusy              the learner does not answer in time          (HTTP 503)
     ├── NotExportable            the tree has no form in the wanted format    (exit 2)
     └── Unexpected               a fault of ours                              (exit 1)
 
@@ -178,6 +180,14 @@ class NotReady(AppError):
     """No snapshot has been published yet."""
 
 
+class UnknownSnapshot(AppError):
+    """No snapshot that is held is the one meant by ``at``."""
+
+
+class LearnerBusy(AppError):
+    """The learner did not answer a question in time, or too many wait already."""
+
+
 class NotExportable(AppError):
     """The tree cannot be written in the wanted format."""
 
@@ -216,6 +226,8 @@ POLICY: dict[type[Exception], Policy] = {
     CheckpointLocked: Policy(503, "checkpoint_locked", STOP, 4, "Checkpoint folder in use"),
     CheckpointUnwritable: Policy(503, "checkpoint_unwritable", STOP, 4, "Checkpoint not written"),
     NotReady: Policy(503, "not_ready", SKIP, 1, "Not ready"),
+    UnknownSnapshot: Policy(404, "unknown_snapshot", SKIP, 1, "No such snapshot"),
+    LearnerBusy: Policy(503, "learner_busy", SKIP, 1, "Learner busy"),
     NotExportable: Policy(422, "not_exportable", SKIP, 2, "Cannot be exported"),
     Unexpected: Policy(500, "unexpected", STOP, 1, "Internal error"),
     learner.LearnerError: Policy(500, "learner", STOP, 1, "Learner failed"),

@@ -20,8 +20,11 @@ from learner.errors import (
     UnknownNode,
 )
 from learner.explanation import Counterfactual, Decision, Evidence, Explanation, Factor
+from learner.facts import SplitFacts
+from learner.holding import held_bytes, reopened, set_apart
 from learner.neighbourhood import Change
 from learner.params import TreeParams
+from learner.prospect import LeafCopy, Option, Prospect
 from learner.schema import Feature, Kind, Schema, Value
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
 from learner.streaming_tree import SplitRecord, StreamingTree
@@ -45,16 +48,20 @@ __all__ = [
     "Factor",
     "Feature",
     "Kind",
+    "LeafCopy",
     "LearnerError",
     "NodeView",
+    "Option",
     "ParamsError",
     "Piece",
+    "Prospect",
     "Schema",
     "SchemaError",
     "Shape",
     "Snapshot",
     "SnapshotError",
     "SnapshotVersion",
+    "SplitFacts",
     "SplitRecord",
     "Step",
     "StreamingTree",
@@ -64,5 +71,8 @@ __all__ = [
     "Value",
     "Variant",
     "dense_batch",
+    "held_bytes",
+    "reopened",
     "seal",
+    "set_apart",
 ]

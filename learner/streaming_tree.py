@@ -13,6 +13,7 @@ from learner.batch import HEAVIEST, Batch, dense_batch
 from learner.encoder import Encoder
 from learner.errors import LearnerError, ParamsError
 from learner.kernels.counting import look_over
+from learner.kernels.jit import entry_of
 from learner.kernels.nodes import new_leaf
 from learner.kernels.numeric.entries import open_new_columns
 from learner.kernels.rules import COMMIT_ONCE, GAUSSIAN, HOEFFDING, MAJORITY, PERIODIC
@@ -26,6 +27,7 @@ from learner.kernels.tree import (
     NOWHERE,
     PENDING,
     SHORT_OF_ROOM,
+    UNLOGGED,
     Tree,
 )
 from learner.loop import learn_at_leaves
@@ -33,8 +35,9 @@ from learner.memory import enforce_memory, give_statistics, model_bytes
 from learner.model_bytes import model_pieces, unpack_model
 from learner.params import TreeParams
 from learner.paths import learn_along_paths
+from learner.prospect import LeafCopy, place_of_leaf
 from learner.publication import Publisher
-from learner.reading import CHANGE_NAMES, attribute_name, test_text
+from learner.reading import CHANGE_NAMES, REASON_NAMES, attribute_name, test_text
 from learner.schema import Kind
 from learner.snapshot import Counters, Shape, Snapshot, counters_of
 from learner.state import (
@@ -64,16 +67,19 @@ class SplitRecord(NamedTuple):
     """One structural change of the tree."""
 
     event: int  # events learned when it happened
-    node: int  # id of the leaf that split
+    node: int  # id
     depth: int
-    kind: str  # bound, tie; replace, move, collapse where splits are looked at again
-    feature: str
+    kind: str  # bound, tie; replace, move, collapse; deactivate, reactivate of statistics
+    feature: str  # empty where there is no test
     test: str
     n: float  # weight the leaf had observed
     merit: float
     second_merit: float
     bound: float
     delay: float  # events since the test would first have passed; -1 where not audited
+    reason: str | None  # bound, tie
+    second: str | None  # test of the runner-up; None: not to split
+    forecast: float  # n at which the last failed attempt foresaw the split; -1 where it did not
 
 
 class StreamingTree:
@@ -112,6 +118,7 @@ class StreamingTree:
         self._rules = params.rules(has_numeric=sizes.numeric > 0)
         self._fitted = NOT_FITTED
         self._split_lines: deque[list[float]] = deque(maxlen=KEPT_SPLITS)
+        self._unlogged = 0
         self._values_learned = np.array(encoder.value_counts(), np.int64)
         self._publisher = Publisher()
 
@@ -147,6 +154,8 @@ class StreamingTree:
             rules_reference(self._rules),
             scratch_reference(new_scratch(sizes, self._rules)),
         )
+        self._parts = self._parts_needed()
+        self._entry: Any = None  # the kernel for these arrays, from the first event on
         if sizes.parts.entries and sizes.numeric > had:
             for slot in self._tree.node["slot"][np.flatnonzero(keeping_nodes(self._tree))]:
                 open_new_columns(self._handles[0], int(slot), had)
@@ -173,20 +182,21 @@ class StreamingTree:
         """
         batch, codes, weights, no_gaps = self._checked(X, y, w)
         out = _NOBODY if predicted is None else predicted
-        if predicted is not None and (predicted.dtype != np.int32 or len(predicted) != len(codes)):
+        fits = out.dtype == np.int32 and out.ndim == 1 and out.flags.c_contiguous
+        if predicted is not None and not (fits and len(predicted) == len(codes)):
             raise LearnerError(
-                f"predicted is {predicted.dtype}[{len(predicted)}]; expected int32[{len(codes)}]"
+                f"predicted is {predicted.dtype}[{len(predicted)}]; "
+                f"expected int32[{len(codes)}], one after the other in memory"
             )
         self._keep_up()
         row = 0
         while row < len(codes) or self._is_unfinished():
             start = row
-            given = *self._handles, batch, codes, weights, start, out, no_gaps
-            if self._counts_along_paths():
-                row = learn_along_paths(*given)
-            else:
-                bayesian = None if self._rules.predictor == MAJORITY else True
-                row = learn_at_leaves(*given, None if self._is_plain() else True, bayesian)
+            given = (*self._handles, batch, codes, weights, start, out, no_gaps, *self._parts)
+            if self._entry is None:
+                along = self._counts_along_paths()
+                self._entry = entry_of(learn_along_paths if along else learn_at_leaves, *given)
+            row = self._entry(*given)
             del given  # arrays may grow now
             self._drain_log()
             if self._rules.max_memory_bytes > 0:
@@ -196,11 +206,14 @@ class StreamingTree:
             if row < len(codes) or self._is_unfinished():
                 self._fit()
 
-    def _is_plain(self) -> bool:
-        """Whether VFDT's own parts are enough."""
+    def _parts_needed(self) -> tuple[bool | None, ...]:
+        """Which parts learn_at_leaves is compiled with: more than VFDT's own, naive Bayes."""
         rules = self._rules
+        if self._counts_along_paths():
+            return ()
         own = rules.observer == GAUSSIAN and rules.timing == PERIODIC and rules.queue_bytes == 0
-        return own and rules.split_test == HOEFFDING
+        plain = own and rules.split_test == HOEFFDING
+        return None if plain else True, None if rules.predictor == MAJORITY else True
 
     def _counts_along_paths(self) -> bool:
         """Whether inner nodes keep statistics too."""
@@ -232,6 +245,7 @@ class StreamingTree:
         if chosen:
             self._fit(len(chosen))
             give_statistics(self._tree, self._handles[:3], chosen)
+        self._drain_log()
 
     def _checked(
         self,
@@ -242,10 +256,10 @@ class StreamingTree:
         """The events as kernels take them, and whether no number is missing."""
         batch = X if isinstance(X, Batch) else dense_batch(self.encoder.schema, X)
         batch = Batch(
-            np.ascontiguousarray(batch.numeric),
-            np.ascontiguousarray(batch.nominal),
-            np.ascontiguousarray(batch.sparse_start),
-            np.ascontiguousarray(batch.sparse_index),
+            np.ascontiguousarray(batch.numeric, np.float64),
+            np.ascontiguousarray(batch.nominal, np.int32),
+            np.ascontiguousarray(batch.sparse_start, np.int64),
+            np.ascontiguousarray(batch.sparse_index, np.int32),
         )
         codes = np.ascontiguousarray(y, np.int32)
         weights = _ALL_ONE if w is None else np.ascontiguousarray(w, np.float64)
@@ -274,6 +288,8 @@ class StreamingTree:
         if counts[LOGGED]:
             self._split_lines += self._tree.log[: counts[LOGGED]].tolist()
             counts[LOGGED] = 0
+        self._unlogged += int(counts[UNLOGGED])
+        counts[UNLOGGED] = 0
 
     def take_splits(self) -> list[SplitRecord]:
         """Structural changes since the last call, at most the last KEPT_SPLITS."""
@@ -281,10 +297,18 @@ class StreamingTree:
         self._split_lines.clear()
         return records
 
+    def take_unlogged(self) -> int:
+        """Leaves that lost or got statistics since the last call, too many at once to be told."""
+        unlogged, self._unlogged = self._unlogged, 0
+        return unlogged
+
     def _split_record(
         self, event: float, node: float, depth: float, change: float, kind: float, column: float,
-        cut: float, *rest: float,
+        cut: float, n: float, merit: float, second_merit: float, bound: float, delay: float,
+        reason: float, second_kind: float, second_column: float, second_cut: float,
+        forecast: float,
     ) -> SplitRecord:  # fmt: skip
+        second = test_text(self.encoder, int(second_kind), int(second_column), second_cut)
         return SplitRecord(
             int(event),
             int(node),
@@ -292,7 +316,14 @@ class StreamingTree:
             CHANGE_NAMES[int(change)],
             attribute_name(self.encoder, int(kind), int(column)),
             test_text(self.encoder, int(kind), int(column), cut),
-            *rest,
+            n,
+            merit,
+            second_merit,
+            bound,
+            delay,
+            REASON_NAMES.get(int(reason)),
+            second or None,
+            forecast,
         )
 
     def counters(self) -> Counters:
@@ -327,6 +358,16 @@ class StreamingTree:
         return self._publisher.publish(
             self._tree, self._handles[:2], self._sizes, self._layout, self.encoder,
             self.variant, self.params,
+        )  # fmt: skip
+
+    def copy_leaf(self, node_id: int) -> LeafCopy:
+        """A leaf as it is now, which tells why it has not split; raises UnknownNode."""
+        self._keep_up()
+        node = place_of_leaf(self._tree, self.encoder, node_id)
+        encoder = self._publisher.frozen(self.encoder)
+        return LeafCopy(
+            self._tree, self._sizes, self._layout, self._rules, encoder, node,
+            plain=self._parts_needed()[:1] == (None,),
         )  # fmt: skip
 
     def to_bytes(self) -> bytes:

@@ -11,12 +11,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import description, problems
 from app.api.access import Gate, open_paths
+from app.api.docs import docs_router
 from app.api.explain import explain_router
 from app.api.export import export_router
 from app.api.health import health_router
+from app.api.leaves import leaves_router
+from app.api.live import Live, live_router
 from app.api.model import model_router
 from app.api.observe import Observe
+from app.api.page import page_router
 from app.api.predict import PATH, PredictRoute
+from app.api.splits import splits_router
+from app.api.timeline import timeline_router
 from app.api.tree import tree_router
 from app.wiring import Service
 
@@ -28,13 +34,14 @@ class Api(FastAPI):
     """
 
     front: ASGIApp | None = None
+    live: Live
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run one request."""
         await (self.front or super().__call__)(scope, receive, send)
 
 
-def create_app(service: Service) -> FastAPI:
+def create_app(service: Service) -> Api:
     """Return the API of one service."""
     app = Api(
         title="livetree",
@@ -43,16 +50,24 @@ def create_app(service: Service) -> FastAPI:
         version=package_version(),
         openapi_tags=description.TAGS,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        docs_url=None,
         redoc_url=None,
     )
     predict = PredictRoute(service)
     add_predict(app, predict)
+    app.live = Live(service)
     routers = (
+        page_router(),
         explain_router(service),
         export_router(service),
         tree_router(service),
+        splits_router(service),
+        timeline_router(service),
+        leaves_router(service),
         model_router(service),
+        live_router(app.live),
         health_router(service),
+        docs_router(),
     )
     for router in routers:
         app.include_router(router)

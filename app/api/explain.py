@@ -8,17 +8,18 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from msgspec import UNSET, UnsetType, field
 from starlette.responses import Response
 
 from app.api.answer import ClassProbability, Prediction, Wanted, plain, predictions
 from app.api.body import Disconnected, decode_json, read_body, require_json
 from app.api.problems import Refused, responses
-from app.api.snapshot import current, snapshot_headers
+from app.api.snapshot import chosen, snapshot_headers
+from app.moment import ABOUT as AT_ABOUT
 from app.wiring import Service
 from learner import Batch, Change, Counterfactual, Evidence, Snapshot, Value
 
@@ -127,7 +128,7 @@ def explain_router(service: Service) -> APIRouter:
                     "application/json": {"schema": {"$ref": "#/components/schemas/Explained"}}
                 },
             },
-            **responses(400, 413, 415, 422, 503),
+            **responses(400, 404, 413, 415, 422, 503),
         },
         openapi_extra={
             "requestBody": {
@@ -141,7 +142,9 @@ def explain_router(service: Service) -> APIRouter:
             }
         },
     )
-    async def explain_route(request: Request) -> Response:
+    async def explain_route(
+        request: Request, at: Annotated[str | None, Query(description=AT_ABOUT)] = None
+    ) -> Response:
         require_json(request.scope)
         limit = service.settings.http.body_limit_bytes
         try:
@@ -149,7 +152,7 @@ def explain_router(service: Service) -> APIRouter:
         except Disconnected:
             return Response(status_code=499)
         asked = decode_json(BODY, raw)
-        published = current(service)
+        published = chosen(service, at)
         found = await asyncio.to_thread(explain, published.snapshot, asked)
         return Response(
             msgspec.json.encode(found),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from app.api.problems import responses
-from app.api.snapshot import current, snapshot_headers
+from app.api.snapshot import chosen, snapshot_headers
 from app.export.document import export_document
+from app.moment import ABOUT as AT_ABOUT
 from app.wiring import Service
 
 SCHEMA = {
@@ -43,17 +46,19 @@ def export_router(service: Service) -> APIRouter:
                 "description": "The tree as one document.",
                 "content": {"application/json": {"schema": SCHEMA}},
             },
-            **responses(503),
+            **responses(404, 422, 503),
         },
     )
-    def export() -> Response:
+    def export(
+        at: Annotated[str | None, Query(description=AT_ABOUT)] = None,
+    ) -> Response:
         """Return the whole tree as one versioned document, from which a program can predict.
 
         A node of `/tree` is told with what it answers rows that end there (`label`,
         `probabilities`, `answers_by`) and where it sends missing values (`missing`).
         `livetree export` writes SQL, Python and ONNX from it.
         """
-        published = current(service)
+        published = chosen(service, at)
         return Response(
             msgspec.json.encode(export_document(published.snapshot)),
             headers=snapshot_headers(published),

@@ -38,6 +38,13 @@ CertificateFile = Annotated[
 KeyFile = Annotated[
     Path | None, typer.Option(help="The private key of our certificate.", show_default=False)
 ]
+At = Annotated[
+    str | None,
+    typer.Option(
+        help="An earlier snapshot: its id, events:N, an offset (topic-0:123) or a time.",
+        show_default="the current one",
+    ),
+]
 HERE = "http://127.0.0.1:8000"
 
 

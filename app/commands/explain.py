@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.commands.ask import HERE, ApiKey, CaFile, CertificateFile, KeyFile, Url, ask, trust_of
+from app.commands.ask import HERE, ApiKey, At, CaFile, CertificateFile, KeyFile, Url, ask, trust_of
 from app.commands.assignments import parse_assignments, parse_value
 
 
@@ -49,6 +49,7 @@ def explain(
     format: Annotated[
         ExplainFormat, typer.Option(help="text: for people; json: what the service answers.")
     ] = ExplainFormat.text,
+    at: At = None,
     url: Url = HERE,
     api_key: ApiKey = None,
     ca_file: CaFile = None,
@@ -71,7 +72,7 @@ def explain(
         "target": None if target is None else parse_value(target),
         "frozen": frozen or [],
     }
-    answer = ask(url, "/explain", {}, api_key, trust, body)
+    answer = ask(url, "/explain", {"at": at}, api_key, trust, body)
     if format is ExplainFormat.json:
         typer.echo(answer)
     else:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.commands.ask import HERE, ApiKey, CaFile, CertificateFile, KeyFile, Url, ask, trust_of
+from app.commands.ask import HERE, ApiKey, At, CaFile, CertificateFile, KeyFile, Url, ask, trust_of
 from app.commands.tree import read_snapshot
 
 
@@ -45,6 +45,7 @@ def export(
             show_default=False,
         ),
     ] = None,
+    at: At = None,
     url: Url = HERE,
     api_key: ApiKey = None,
     ca_file: CaFile = None,
@@ -65,11 +66,13 @@ def export(
     """
     from app.export.document import export_document, read_document
 
+    if checkpoint is not None and at is not None:
+        raise typer.BadParameter("a checkpoint holds one moment only", param_hint="--at")
     if checkpoint is not None:
         document = export_document(read_snapshot(checkpoint))
     else:
         trust = trust_of(ca_file, certificate_file, key_file)
-        document = read_document(json.loads(ask(url, "/export", {}, api_key, trust)))
+        document = read_document(json.loads(ask(url, "/export", {"at": at}, api_key, trust)))
     written = render(document, format, by_votes)
     if str(out) == "-":
         typer.echo(written, nl=False)

@@ -240,3 +240,13 @@ def test_the_example_in_the_description_is_accepted_and_the_answer_is_as_describ
     found = explained(client, **example["value"])
 
     assert found.keys() == document["components"]["schemas"]["Explained"]["properties"].keys()
+
+
+def test_an_earlier_snapshot_can_be_asked(client: TestClient) -> None:
+    row = rows(1)[0]
+    now = client.post("/explain", json={"features": row})
+    named = client.post(f"/explain?at={now.json()['snapshot']}", json={"features": row})
+
+    assert named.json() == now.json()
+    assert_problem(client.post("/explain?at=vfdt-1", json={"features": row}), 404, "vfdt-1")
+    assert client.get("/export?at=vfdt-1").status_code == 404

@@ -16,13 +16,21 @@ PATHS = {
     "/",
     "/predict",
     "/explain",
+    "/export",
     "/tree",
+    "/tree/diff",
+    "/snapshots",
+    "/splits",
+    "/leaves/{id}",
     "/model",
     "/schema",
+    "/stats",
+    "/live",
     "/livez",
     "/healthz",
     "/readyz",
     "/metrics",
+    "/docs",
 }
 
 
