@@ -19,8 +19,10 @@ from learner.errors import (
     UnknownLabel,
     UnknownNode,
 )
+from learner.explanation import Counterfactual, Decision, Evidence, Explanation, Factor
 from learner.facts import SplitFacts
 from learner.holding import held_bytes, reopened, set_apart
+from learner.neighbourhood import Change
 from learner.params import TreeParams
 from learner.prospect import LeafCopy, Option, Prospect
 from learner.schema import Feature, Kind, Schema, Value
@@ -35,10 +37,16 @@ __all__ = [
     "VARIANTS",
     "BadValue",
     "Batch",
+    "Change",
     "Codes",
+    "Counterfactual",
     "Counters",
+    "Decision",
     "EncodeError",
     "Encoder",
+    "Evidence",
+    "Explanation",
+    "Factor",
     "Feature",
     "Kind",
     "LeafCopy",

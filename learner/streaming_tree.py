@@ -371,7 +371,7 @@ class StreamingTree:
         encoder = self._publisher.frozen(self.encoder)
         return LeafCopy(
             self._tree, self._sizes, self._layout, self._rules, encoder, node,
-            plain=self._is_plain() and not self._counts_along_paths(),
+            plain=self._parts_needed()[:1] == (None,),
         )  # fmt: skip
 
     def to_bytes(self) -> bytes:

@@ -138,3 +138,21 @@ def predict_many(
         elif plan.answer[at] == BY_BAYES:
             bayes_scores(tree, layout, scratch, batch, row, node)
             codes[row] = best_of(scratch.classes[1], tree.counts[CLASSES])
+
+
+@kernel
+def settle_nodes(
+    tree: Tree,
+    predictor: int,
+    new_leaf: int,
+    codes: Codes,
+    probabilities: npt.NDArray[np.float64],
+    by_bayes: npt.NDArray[np.int8],
+) -> None:
+    """For every node its class by votes, -1 without classes, and 1 where naive Bayes answers."""
+    classes = tree.counts[CLASSES]
+    for node in range(len(codes)):
+        codes[node] = -1
+        if classes > 0:
+            codes[node] = vote(tree, classes, node, new_leaf != EMPTY, probabilities[node])
+        by_bayes[node] = classes > 0 and uses_bayes(tree, predictor, node)
