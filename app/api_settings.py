@@ -63,6 +63,8 @@ class HttpSettings(Group):
     """Longest request body."""
     max_rows: int = Field(default=10_000, ge=1)
     """Most events in one request."""
+    max_listeners: int = Field(default=100, ge=0)
+    """Most streams of GET /live at the same time; a page that gets none asks once a second."""
     shutdown_seconds: float = Field(default=20, gt=0, le=3600)
     """Longest wait for requests and the final checkpoint when the process is told to stop."""
     stalled_after_seconds: float = Field(default=300, ge=10)

@@ -21,7 +21,6 @@ from rich.markup import escape
 from app.api.server import bind, run
 from app.embedded import EmbeddedBroker
 from app.log import configure
-from app.metrics import Metrics
 from app.producer import EventProducer
 from app.screen import waiting
 from app.settings import Settings
@@ -183,16 +182,9 @@ class Reporter:
                     published.window_accuracy,
                     published.snapshot.shape.nodes,
                     published.snapshot.shape.depth,
-                    gauge_total(self._service.metrics, "livetree_consumer_lag_records") or 0,
+                    self._service.metrics.lag() or 0,
                 )
             )
-
-
-def gauge_total(metrics: Metrics, name: str) -> int | None:
-    """Return what the learner last told a gauge; nobody else touches its live tree."""
-    families = metrics.registry.restricted_registry([name]).collect()
-    samples = [sample.value for family in families for sample in family.samples]
-    return int(sum(samples)) if samples else None
 
 
 def status_line(
@@ -217,7 +209,7 @@ def opening_words(options: DemoOptions, stream: Stream, url: str) -> str:
         "[bold]livetree demo[/bold]\n"
         f"  events   {options.rate:,.0f} a second of '{options.stream}'; {change}\n"
         "  broker   inside this process and in memory only; nothing is kept\n"
-        f"  API      {url}\n"
+        f"  page     {url}  (the tree as it grows, in a browser; the API is there too)\n"
         "  stop     Ctrl-C"
     )
 
@@ -239,7 +231,8 @@ def first_steps(stream: Stream, options: DemoOptions, url: str) -> str:
             f"-d {_quoted(body)}"
         ),
         "the tree": f"curl -s '{url}/tree?format=text&depth=3'",
-        "the tree as it grows": f"livetree tree --watch --depth 4{at}",
+        "the tree as it grows, in a browser": url,
+        "the same in a terminal": f"livetree tree --watch --depth 4{at}",
         "how it goes": f"curl -s {url}/model",
         "Prometheus metrics": f"curl -s {url}/metrics",
         "the API in a browser (its page needs the internet)": f"{url}/docs",

@@ -26,6 +26,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 # A second series for every counter, which nobody reads.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -151,6 +152,18 @@ class Metrics:
     def watch_snapshot_age(self, age_seconds: Callable[[], float]) -> None:
         """Have the age of the snapshot computed whenever it is asked for."""
         self.snapshot_age.set_function(age_seconds)
+
+    def lag(self) -> int | None:
+        """Return how many records wait, as the learner told last; None where nobody did."""
+        waiting = [sample.value for sample in _samples(self.consumer_lag_records)]
+        return int(sum(waiting)) if waiting else None
+
+    def mean_delay(self) -> float | None:
+        """Return the mean delay of the splits by bound since the start; None without any."""
+        bound = [each for each in _samples(self.split_delay) if each.labels.get("kind") == "bound"]
+        total = sum(each.value for each in bound if each.name.endswith("_sum"))
+        number = sum(each.value for each in bound if each.name.endswith("_count"))
+        return total / number if number else None
 
     def _consuming(self) -> None:
         self.events_consumed = self._counter(
@@ -326,3 +339,7 @@ class Metrics:
         return Histogram(
             f"livetree_{name}", help_text, labels, buckets=bounds, registry=self.registry
         )
+
+
+def _samples(metric: Gauge | Histogram) -> Iterator[Sample]:
+    return (sample for family in metric.collect() for sample in family.samples)

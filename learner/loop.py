@@ -19,7 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.batch import Batch
-from learner.kernels.ahead import AHEAD, has_room_ahead, walk_ahead
+from learner.kernels.ahead import (
+    AHEAD,
+    climb,
+    has_room_ahead,
+    lay_strides,
+    settle_passes,
+    walk_ahead,
+)
 from learner.kernels.bayes import CURRENT, best_class, find_places, keep_current
 from learner.kernels.candidate import follow, stays_silent
 from learner.kernels.counting import (
@@ -34,6 +41,7 @@ from learner.kernels.leaves import answer, choose, predict_first
 from learner.kernels.nodes import has_room
 from learner.kernels.numeric.entries import make_room, observe_entries
 from learner.kernels.predict import leaf_of
+from learner.kernels.quick import count_block
 from learner.kernels.rules import (
     ADAPTIVE,
     FOLLOWED,
@@ -89,7 +97,38 @@ def learn_at_leaves(
     extras: bool | None,
     bayesian: bool | None,
 ) -> int:
-    """Count events at their leaves only.   [DH00] Table 1."""
+    """Count events at their leaves only.   [DH00] Table 1.
+
+    Where they weigh 1 and the nodes are few, those above a leaf are told of them at the end; not
+    where a number is missing, which goes where most events went.
+    """
+    lazily = len(weights) == 0 and no_gaps and tree.counts[NODES] <= len(y) - start
+    row = _learn_rows(
+        tree, layout, rules, scratch, batch, y, weights, start, predicted, no_gaps, lazily, extras,
+        bayesian,
+    )  # fmt: skip
+    if lazily:
+        settle_passes(tree, scratch)
+    return row
+
+
+@inner
+def _learn_rows(
+    tree: Tree,
+    layout: Layout,
+    rules: Rules,
+    scratch: Scratch,
+    batch: Batch,
+    y: Codes,
+    weights: Floats,
+    start: int,
+    predicted: Codes,
+    no_gaps: bool,
+    lazily: bool,
+    extras: bool | None,
+    bayesian: bool | None,
+) -> int:
+    """Learn rows one by one until something has to be done first; returns the next one."""
     # Taken out of their groups once: inside the loop each would be counted in and out every time.
     node_of, slot_of, votes, seen = tree.node, tree.slot, tree.votes, tree.seen
     moments, values, tokens = tree.moments, tree.values, tree.tokens
@@ -112,7 +151,9 @@ def learn_at_leaves(
     value_room, grow_unseen = layout.value_room, rules.grow_unseen
     widest, checked = len(scratch.branch_counts), -1
     ahead, walked_from, walked_to, roomy = scratch.ahead, start, start, False
+    strides, passes = scratch.strides, scratch.passes
     plain = extras is None and no_gaps and rules.max_memory_bytes == 0
+    quick = unit and not sparse and not effective and counts[TOKENS] == 0
     if extras is not None and counts[SHORT_OF_ROOM] > 0:
         if not find_room(tree, layout, rules, scratch):
             return start
@@ -124,21 +165,31 @@ def learn_at_leaves(
             tend_queues(tree, layout, rules, node, node_of[node].kind != LEAF)
         if memory_check_is_due(tree, rules) or counts[SHORT_OF_ROOM] > 0:
             return start
-    for row in range(start, len(y)):
+    row = start
+    while row < len(y):
         if counts[NODES] != checked:
             if not has_room(tree, widest):
                 return row
             checked = counts[NODES]
             roomy = plain and checked > 1 and has_room_ahead(tree, widest)
+            if roomy:
+                lay_strides(tree, scratch)
+        if roomy and row >= walked_to:
+            walked_from, walked_to = row, min(row + AHEAD, len(y))
+            walk_ahead(strides, numeric, nominal, row, walked_to - row, ahead)
+        if quick and row < walked_to:
+            row = count_block(
+                tree, layout, rules, scratch, batch, y, predicted, walked_from, row, walked_to,
+                lazily, bayesian,
+            )  # fmt: skip
+            if row == walked_to:
+                continue
         weight = 1.0 if unit else weights[row]
         here = place(row)
         k = int64(y[here])
         # Sort the example into a leaf.
         node = int64(0)
         asked = int64(NOWHERE)  # who answers where this event makes its own leaf
-        if roomy and row >= walked_to:
-            walked_from, walked_to = row, min(row + AHEAD, len(y))
-            walk_ahead(node_of, numeric, nominal, weights, row, walked_to - row, ahead)
         if row < walked_to:
             node = ahead[place(row - walked_from)]
         at = node_of[place(node)]
@@ -172,7 +223,10 @@ def learn_at_leaves(
             else:
                 node = int64(at.child) + int(holds_token(batch, row, at.column))
             at = node_of[place(node)]
-            at.routed += weight
+        if lazily:
+            passes[place(node)] += 1
+        else:
+            climb(node_of, node, weight)
         touched[place(node)] = 1
         if extras is not None and queues and counts[NODES] != checked:  # a leaf was made on the way
             fill(tree, layout, rules)
@@ -262,9 +316,10 @@ def learn_at_leaves(
             tend_queues(tree, layout, rules, node, split)
         if extras is not None and not gaussian and lacks_histograms(tree):
             counts[SHORT_OF_ROOM] = max(counts[SHORT_OF_ROOM], 1)
+        row += 1
         if counts[SHORT_OF_ROOM] > 0 or memory_check_is_due(tree, rules):
-            return row + 1
-    return len(y)
+            return row
+    return row
 
 
 @inner

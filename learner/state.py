@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.encoder import Encoder
-from learner.kernels.ahead import AHEAD
+from learner.kernels.ahead import AHEAD, STRIDE
 from learner.kernels.bayes import class_width, slot_width
 from learner.kernels.elementary import fill_xlog2x
 from learner.kernels.jit import JIT_DISABLED, by_reference
@@ -296,8 +296,12 @@ def new_array(name: str, shape: tuple[int, ...]) -> Array:
     dtype = array_dtype(name)
     array: Array = np.zeros(shape, dtype)
     _fill(name, array)
-    # Kernels read fields by name; numpy alone needs its slower class for that.
-    return array.view(np.recarray) if JIT_DISABLED and dtype.names else array
+    return _records(array)
+
+
+def _records(array: Array) -> Array:
+    """Kernels read fields by name; numpy alone needs its slower class for that."""
+    return array.view(np.recarray) if JIT_DISABLED and array.dtype.names else array
 
 
 def _fill(name: str, zeros: Array) -> None:
@@ -407,6 +411,7 @@ def new_scratch(sizes: Sizes, rules: Rules) -> Scratch:
     """Working space for a tree of these sizes."""
     columns, revises = sizes.numeric, rules.policy != COMMIT_ONCE
     nominal, scores = len(sizes.values), int(rules.predictor != MAJORITY)
+    walked = 0 if revises else sizes.nodes
     return Scratch(
         points=np.zeros((7, rules.split_points * columns)),
         numeric=np.zeros((8, columns)),
@@ -427,6 +432,9 @@ def new_scratch(sizes: Sizes, rules: Rules) -> Scratch:
         moved=np.zeros(sizes.nodes if revises else 0, np.int32),
         table_copy=np.zeros(sizes.table if revises else 0, np.int32),
         ahead=np.zeros(AHEAD, np.int64),
+        strides=_records(np.zeros(walked, STRIDE)),
+        laid=np.zeros(1, np.int64),
+        passes=np.zeros(walked, np.int32),
         places=np.zeros(nominal, np.int64),
         bayes=np.zeros((scores, sizes.classes, class_width(columns, nominal, sum(sizes.values)))),
         bayes_slot=np.zeros((scores, slot_width(columns, nominal))),

@@ -13,6 +13,7 @@ from learner.batch import HEAVIEST, Batch, dense_batch
 from learner.encoder import Encoder
 from learner.errors import LearnerError, ParamsError
 from learner.kernels.counting import look_over
+from learner.kernels.jit import entry_of
 from learner.kernels.nodes import new_leaf
 from learner.kernels.numeric.entries import open_new_columns
 from learner.kernels.rules import COMMIT_ONCE, GAUSSIAN, HOEFFDING, MAJORITY, PERIODIC
@@ -153,6 +154,8 @@ class StreamingTree:
             rules_reference(self._rules),
             scratch_reference(new_scratch(sizes, self._rules)),
         )
+        self._parts = self._parts_needed()
+        self._entry: Any = None  # the kernel for these arrays, from the first event on
         if sizes.parts.entries and sizes.numeric > had:
             for slot in self._tree.node["slot"][np.flatnonzero(keeping_nodes(self._tree))]:
                 open_new_columns(self._handles[0], int(slot), had)
@@ -179,20 +182,21 @@ class StreamingTree:
         """
         batch, codes, weights, no_gaps = self._checked(X, y, w)
         out = _NOBODY if predicted is None else predicted
-        if predicted is not None and (predicted.dtype != np.int32 or len(predicted) != len(codes)):
+        fits = out.dtype == np.int32 and out.ndim == 1 and out.flags.c_contiguous
+        if predicted is not None and not (fits and len(predicted) == len(codes)):
             raise LearnerError(
-                f"predicted is {predicted.dtype}[{len(predicted)}]; expected int32[{len(codes)}]"
+                f"predicted is {predicted.dtype}[{len(predicted)}]; "
+                f"expected int32[{len(codes)}], one after the other in memory"
             )
         self._keep_up()
         row = 0
         while row < len(codes) or self._is_unfinished():
             start = row
-            given = *self._handles, batch, codes, weights, start, out, no_gaps
-            if self._counts_along_paths():
-                row = learn_along_paths(*given)
-            else:
-                bayesian = None if self._rules.predictor == MAJORITY else True
-                row = learn_at_leaves(*given, None if self._is_plain() else True, bayesian)
+            given = (*self._handles, batch, codes, weights, start, out, no_gaps, *self._parts)
+            if self._entry is None:
+                along = self._counts_along_paths()
+                self._entry = entry_of(learn_along_paths if along else learn_at_leaves, *given)
+            row = self._entry(*given)
             del given  # arrays may grow now
             self._drain_log()
             if self._rules.max_memory_bytes > 0:
@@ -202,11 +206,14 @@ class StreamingTree:
             if row < len(codes) or self._is_unfinished():
                 self._fit()
 
-    def _is_plain(self) -> bool:
-        """Whether VFDT's own parts are enough."""
+    def _parts_needed(self) -> tuple[bool | None, ...]:
+        """Which parts learn_at_leaves is compiled with: more than VFDT's own, naive Bayes."""
         rules = self._rules
+        if self._counts_along_paths():
+            return ()
         own = rules.observer == GAUSSIAN and rules.timing == PERIODIC and rules.queue_bytes == 0
-        return own and rules.split_test == HOEFFDING
+        plain = own and rules.split_test == HOEFFDING
+        return None if plain else True, None if rules.predictor == MAJORITY else True
 
     def _counts_along_paths(self) -> bool:
         """Whether inner nodes keep statistics too."""
@@ -249,10 +256,10 @@ class StreamingTree:
         """The events as kernels take them, and whether no number is missing."""
         batch = X if isinstance(X, Batch) else dense_batch(self.encoder.schema, X)
         batch = Batch(
-            np.ascontiguousarray(batch.numeric),
-            np.ascontiguousarray(batch.nominal),
-            np.ascontiguousarray(batch.sparse_start),
-            np.ascontiguousarray(batch.sparse_index),
+            np.ascontiguousarray(batch.numeric, np.float64),
+            np.ascontiguousarray(batch.nominal, np.int32),
+            np.ascontiguousarray(batch.sparse_start, np.int64),
+            np.ascontiguousarray(batch.sparse_index, np.int32),
         )
         codes = np.ascontiguousarray(y, np.int32)
         weights = _ALL_ONE if w is None else np.ascontiguousarray(w, np.float64)

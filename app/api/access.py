@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.api import docs
 from app.api.body import CLOSE
 from app.api.keys import Keys
+from app.api.page import page_paths
 from app.api.problems import Refused, respond
 from app.api_settings import AuthSettings
 from app.log import Seldom, get_logger
@@ -30,7 +31,7 @@ def open_paths(auth: AuthSettings) -> frozenset[str]:
     """Return the paths that answer without a key."""
     metrics = METRICS if auth.open_metrics else frozenset()
     described = DOCS if auth.open_docs else frozenset()
-    return PROBES | metrics | described
+    return PROBES | metrics | described | page_paths()
 
 
 class Gate:

@@ -14,8 +14,10 @@ from app.api.access import Gate, open_paths
 from app.api.docs import docs_router
 from app.api.health import health_router
 from app.api.leaves import leaves_router
+from app.api.live import Live, live_router
 from app.api.model import model_router
 from app.api.observe import Observe
+from app.api.page import page_router
 from app.api.predict import PATH, PredictRoute
 from app.api.splits import splits_router
 from app.api.timeline import timeline_router
@@ -31,13 +33,14 @@ class Api(FastAPI):
     """
 
     front: ASGIApp | None = None
+    live: Live
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run one request."""
         await (self.front or super().__call__)(scope, receive, send)
 
 
-def create_app(service: Service) -> FastAPI:
+def create_app(service: Service) -> Api:
     """Return the API of one service."""
     app = Api(
         title="livetree",
@@ -51,12 +54,15 @@ def create_app(service: Service) -> FastAPI:
     )
     predict = PredictRoute(service)
     add_predict(app, predict)
+    app.live = Live(service)
     routers = (
+        page_router(),
         tree_router(service),
         splits_router(service),
         timeline_router(service),
         leaves_router(service),
         model_router(service),
+        live_router(app.live),
         health_router(service),
         docs_router(),
         v2_router(service, app.version),

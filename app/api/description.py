@@ -14,6 +14,7 @@ from fastapi.openapi.utils import get_openapi
 
 from app.api.answer import ManyAnswer, SingleAnswer
 from app.api.leaves import SCHEMAS as LEAVES
+from app.api.live_schema import STATS
 from app.api.problems import SCHEMA as PROBLEM
 from app.api.problems import is_v2, responses, v2_responses
 from app.api.splits import SCHEMAS as SPLITS
@@ -33,6 +34,7 @@ This document is `/openapi.json`. The page `/docs` shows it in a browser.
 """.strip()
 
 TAGS = [
+    {"name": "page", "description": "The tree as it grows, in a browser."},
     {"name": "predict", "description": "Labels and probabilities, and why."},
     {"name": "tree", "description": "The tree itself."},
     {"name": "model", "description": "What the model is and how far it has come."},
@@ -321,6 +323,7 @@ SCHEMAS: dict[str, Any] = {
             "snapshot": {"type": "object", "description": "Id, publication time, age."},
         },
     },
+    "Stats": STATS,
     "Schema": {
         "type": "object",
         "title": "Schema",
@@ -352,6 +355,7 @@ WHOLE = (
     "Change",
     "LeafProspect",
     "Model",
+    "Stats",
     "Schema",
 )  # answers that always have all of their fields
 

@@ -1,4 +1,4 @@
-"""Probes, metrics and the index: /livez, /healthz, /readyz, /metrics and /."""
+"""Probes and metrics: /livez, /healthz, /readyz and /metrics."""
 
 from __future__ import annotations
 
@@ -27,36 +27,9 @@ def probe_responses(name: str) -> dict[int | str, dict[str, Any]]:
     }
 
 
-INDEX = {
-    "name": "livetree",
-    "about": "Kafka events in, a decision tree that never stops learning, predictions out.",
-    "routes": {
-        "POST /predict": "predict one row or many",
-        "GET /tree": "the tree: ?format=json|text|dot|mermaid|svg|html, ?depth=, ?node=, ?at=",
-        "GET /tree/diff": "what changed between two snapshots: ?from=, ?to=, ?format=json|text",
-        "GET /snapshots": "the snapshots that ?at= can name",
-        "GET /leaves/{id}": "why a leaf has not split yet",
-        "GET /splits": "what the tree did, change by change: ?after=, ?limit=",
-        "GET /model": "variant, parameters, counters, shape, accuracy, offsets",
-        "GET /schema": "the features and classes the model knows",
-        "GET /v2": "the Open Inference Protocol: /v2/models/{model}/infer and the rest",
-        "GET /livez": "is the process alive",
-        "GET /readyz": "can it answer predictions",
-        "GET /metrics": "Prometheus metrics",
-        "GET /docs": "try the API in a browser",
-        "GET /openapi.json": "the description of the API",
-    },
-}
-
-
 def health_router(service: Service) -> APIRouter:
-    """Return the router of the probes, the metrics and the index."""
+    """Return the router of the probes and the metrics."""
     router = APIRouter(tags=["health"])
-
-    @router.get("/", summary="What is here", response_class=JSONResponse)
-    async def index() -> JSONResponse:
-        """Name the routes."""
-        return JSONResponse(INDEX)
 
     alive_responses = probe_responses("alive")
 

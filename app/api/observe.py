@@ -10,12 +10,14 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.page import PREFIX, page_paths
 from app.api.problems import respond
 from app.log import get_logger
 from app.metrics import Metrics
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 UNMATCHED = "unmatched"
+ENDLESS = frozenset({"/live"})  # how long somebody listened is no time that an answer took
 
 log = get_logger("app.api")
 
@@ -26,7 +28,7 @@ class Observe:
     def __init__(self, app: ASGIApp, metrics: Metrics, routes: frozenset[str]) -> None:
         self._app = app
         self._counter, self._durations = metrics.http_requests, metrics.http_request_duration
-        self._routes = routes
+        self._routes, self._files = routes, page_paths()
         self._in_progress = 0
         metrics.http_requests_in_progress.set_function(lambda: self._in_progress)
 
@@ -58,13 +60,17 @@ class Observe:
         finally:
             self._in_progress -= 1
             route = self._route(scope)
-            self._durations.observe((method, route), time.perf_counter() - started)
+            if route not in ENDLESS:
+                self._durations.observe((method, route), time.perf_counter() - started)
             # 499: the client left before an answer began, as proxies count it.
             self._counter.inc((method, route, str(code or 499)))
 
     def _route(self, scope: Scope) -> str:
         """Return the route of a request that was run; one with an id in its path by its pattern."""
-        if scope["path"] in self._routes:
-            return str(scope["path"])
+        path = scope["path"]
+        if path in self._routes:
+            return str(path)
+        if path in self._files:
+            return PREFIX
         pattern = getattr(scope.get("route"), "path", None)
         return pattern if pattern in self._routes else UNMATCHED

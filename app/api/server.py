@@ -3,7 +3,7 @@
 Stop, on the first SIGTERM or SIGINT (or SIGHUP, when the terminal closes), or when the learner
 fails:
   1. the service is not ready from that instant (probes take it out of rotation),
-  2. running requests finish, at most http.shutdown_seconds,
+  2. streams end, running requests finish, at most http.shutdown_seconds,
   3. the learner stops and writes its final checkpoint,
   4. the process ends with 0, or with the exit code of the failure.
 A second signal ends the process at once; the last checkpoint on disk is whole all the same.
@@ -30,6 +30,7 @@ from app import errors
 from app.api import create_app
 from app.api.exposure import warn_if_exposed
 from app.api.keys import Keys
+from app.api.live import Live
 from app.api.protocol import BoundedProtocol
 from app.api.tls import server_context
 from app.log import get_logger
@@ -118,8 +119,11 @@ class Starter(threading.Thread):
 class GracefulServer(uvicorn.Server):
     """A uvicorn server that tells its service about the end before it begins to end."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, starter: Starter) -> None:
+    def __init__(
+        self, config: uvicorn.Config, service: Service, starter: Starter, live: Live
+    ) -> None:
         super().__init__(config)
+        self._live = live
         self._service = service
         self._starter = starter
 
@@ -140,9 +144,16 @@ class GracefulServer(uvicorn.Server):
         self._begin_end()
 
     async def on_tick(self, counter: int) -> bool:
-        """Do uvicorn's chores; begin the end when the learner has failed."""
+        """Do uvicorn's chores; begin the end when the learner has failed, and say it to streams.
+
+        Streams are told here, inside the loop: a signal may come at any moment of it.
+        """
         if not self.should_exit and self.failure is not None:
             self._begin_end()
+        if self.should_exit:
+            self._live.end()
+        else:
+            self._live.beat()
         return await super().on_tick(counter)
 
     def _begin_end(self) -> None:
@@ -188,8 +199,9 @@ def run(
     The API listens first and the learner starts behind it, so that probes see a process that is
     alive and not ready while kernels compile and a checkpoint loads.
     """
+    app = create_app(service)
     config = uvicorn.Config(
-        create_app(service),
+        app,
         http=BoundedProtocol,
         log_config=None,
         access_log=False,
@@ -208,7 +220,7 @@ def run(
         settle_collector()
 
     starter = Starter(service, prepare)
-    server = GracefulServer(config, service, starter)
+    server = GracefulServer(config, service, starter, app.live)
     # Under nohup SIGHUP is ignored, and stays so.
     hangup = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
     before = {sig: signal.signal(sig, server.handle_exit) for sig in (*SIGNALS, *hangup)}

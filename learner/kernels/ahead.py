@@ -1,9 +1,13 @@
 """Walk several events down the tree at once, before they are learned one by one.
 
-One walk is a chain of loads in which each waits for the one before it, half the time of an event;
-the chains of several events wait together. What an event learns may split the leaf of a later one,
-which then goes on from there: a split only makes paths longer. So every node is passed by the same
-events in the same order, however many are walked at once.
+One walk is a chain of loads in which each waits for the one before it; the chains of several events
+wait together. What an event learns may split the leaf of a later one, which then goes on from
+there: a split only makes paths longer. So every node is passed by the same events in the same
+order, however many are walked at once.
+
+The walk reads a compact copy of the tree, in which all nodes look alike and a leaf leads to itself,
+so that there are no branches to guess, and nodes above a leaf are told of events once a batch: an
+event of the random-tree stream takes 75 ns instead of 92.
 """
 
 from __future__ import annotations
@@ -11,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from learner.kernels.jit import inlined, inner, int64, place
+from learner.kernels.jit import bits_of, float_of, inlined, inner, int64, place
+from learner.kernels.rules import Scratch
 from learner.kernels.tree import (
     LOGGED,
     MULTIWAY,
@@ -29,6 +34,23 @@ Longs = npt.NDArray[np.int64]
 
 AHEAD = 16  # events
 
+_MANTISSA = (1 << 52) - 1
+_WHOLE = 9007199254740992.0  # 2^53: from here on adding 1 rounds to an even number, and stays there
+
+# A node as the walk sees it: on to child + (number > cut) + (code & mask), if that code is below
+# the limit, as a missing one never is.
+STRIDE = np.dtype(
+    [
+        ("cut", np.float64),  # infinite where no number is tested
+        ("child", np.int32),  # itself where the walk ends
+        ("numeric", np.int32),  # columns; 0 where none is tested
+        ("nominal", np.int32),
+        ("mask", np.int32),  # all bits where a code is tested, otherwise none
+        ("limit", np.uint32),  # codes from here on have no branch; 1 where none is tested
+        ("slot", np.int32),  # where the statistics were when it was laid
+    ]
+)
+
 
 @inner
 def has_room_ahead(tree: Tree, widest: int) -> bool:
@@ -42,22 +64,39 @@ def has_room_ahead(tree: Tree, widest: int) -> bool:
     )
 
 
+@inner
+def lay_strides(tree: Tree, scratch: Scratch) -> None:
+    """Bring the copy up to date: the nodes that are new, and their parents."""
+    for node in range(scratch.laid[0], tree.counts[NODES]):
+        _lay_stride(tree, scratch, int64(node))
+        if node > 0:
+            _lay_stride(tree, scratch, int64(tree.node[node].parent))
+    scratch.laid[0] = tree.counts[NODES]
+
+
+@inner
+def _lay_stride(tree: Tree, scratch: Scratch, node: int) -> None:
+    """A test that is not a plain one is an end of the walk too."""
+    at, stride = tree.node[node], scratch.strides[node]
+    by_value = at.kind == MULTIWAY and at.table_length == at.branches
+    stride.cut = at.cut if at.kind == NUMERIC else np.inf
+    stride.numeric = at.column if at.kind == NUMERIC else 0
+    stride.limit = at.table_length if by_value else 1
+    stride.slot = at.slot
+    stride.mask = -1 if by_value else 0
+    stride.nominal = at.column if by_value else 0
+    stride.child = at.child if by_value or at.kind == NUMERIC else node
+
+
 @inlined
 def walk_ahead(
-    nodes: Records,
-    numeric: Floats,
-    nominal: Codes,
-    weights: Floats,
-    row: int,
-    count: int,
-    ahead: Longs,
+    strides: Records, numeric: Floats, nominal: Codes, row: int, count: int, ahead: Longs
 ) -> None:
-    """From the root to the leaves, or to where a step is not a plain one; nothing is missing.
+    """From the root to the leaves, or to where a step is not a plain one; no number is missing.
 
-    Every event takes a step, then every event the next one. There are no branches to guess.
+    Every event takes a step, then every event the next one.
     """
     has_numeric, has_nominal = numeric.shape[1] > 0, nominal.shape[1] > 0
-    unit = len(weights) == 0
     for i in range(count):
         ahead[i] = 0
     moved = int64(1)
@@ -65,21 +104,59 @@ def walk_ahead(
         moved = int64(0)
         for i in range(count):
             here, node = place(row + i), ahead[i]
-            at = nodes[place(node)]
-            step, moves = int64(0), int64(0)
+            at = strides[place(node)]
+            following = int64(at.child)
             if has_numeric:
-                moves = int64(at.kind == NUMERIC)
-                column = at.column if moves else 0
-                step = int64(numeric[here, place(column)] > at.cut)
+                following += int64(numeric[here, place(at.numeric)] > at.cut)
             if has_nominal:
-                by_value = int64(at.kind == MULTIWAY) & int64(at.table_length == at.branches)
-                column = at.column if by_value else 0
-                value = int64(nominal[here, place(column)])
-                by_value &= int64(value >= 0) & int64(value < at.table_length)
-                step = value if by_value else step
-                moves |= by_value
-            node = int64(at.child) + step if moves else node
-            weight = 1.0 if unit else weights[here]
-            nodes[place(node)].routed += weight if moves else 0.0
-            ahead[i] = node
-            moved |= moves
+                code = nominal[here, place(at.nominal)] & at.mask
+                following += int64(code)
+                following = following if np.uint32(code) < at.limit else node
+            ahead[i] = following
+            moved |= following ^ node
+
+
+@inner
+def climb(nodes: Records, node: int, weight: float) -> None:
+    """The weight came by at the node and at all nodes above it but the root."""
+    while node != 0:
+        at = nodes[place(node)]
+        at.routed += weight
+        node = int64(at.parent)
+
+
+@inner
+def settle_passes(tree: Tree, scratch: Scratch) -> None:
+    """The same for the events that were only counted where they ended, each of weight 1.
+
+    Parents come before their children, so one sweep adds up all of them.
+    """
+    passes, nodes = scratch.passes, tree.node
+    for node in range(tree.counts[NODES] - 1, 0, -1):
+        count = int64(passes[node])
+        if count > 0:
+            at = nodes[place(node)]
+            passes[place(at.parent)] += count
+            at.routed = plus_ones(at.routed, count)
+            passes[node] = 0
+    passes[0] = 0
+
+
+@inlined
+def plus_ones(x: float, count: int) -> float:
+    """X + 1 + 1 + …, so often, as if every sum were rounded.
+
+    Sums are exact until they reach the next power of two, where one is rounded.
+    """
+    while count > 0:
+        if x < 1.0 or x >= _WHOLE:
+            x += 1.0
+            count = count - 1 if x < _WHOLE else 0
+            continue
+        power = float_of((bits_of(x) | _MANTISSA) + 1)  # the next one above x
+        steps = int64(np.ceil(power - x))
+        if count < steps:
+            return x + count
+        x = (x + (steps - 1)) + 1.0
+        count -= steps
+    return x

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
+Records = Any  # a record array; numpy's types have no names for its fields
 
 # what a new leaf starts with
 SEPARATE, INHERIT, EMPTY = 0, 1, 2
@@ -128,6 +129,9 @@ class Scratch(NamedTuple):
     moved: Ints  # [node] where a node goes when a subtree is removed
     table_copy: Ints  # as long as Tree.tables, likewise
     ahead: Longs  # [event] nodes of the events that are walked at once
+    strides: Records  # [node] of STRIDE, for that walk, see learner/kernels/ahead.py
+    laid: Longs  # [0] how many nodes those follow
+    passes: Ints  # [node] events that ended there and are not yet counted above it
     places: Longs  # [nominal column] where an event's values lie in a row of Tree.bayes
     bayes: Floats  # a slot's rows as in Tree.bayes, for a snapshot, which keeps none
     bayes_slot: Floats

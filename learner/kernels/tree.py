@@ -87,30 +87,30 @@ ON_PATH, POOR = 1, 2
 COUNTS = 39
 
 
-# What the walk of an event reads comes first: one cache line of 64 bytes. The record is as long as
+# What an event reads and writes comes first: one cache line of 64 bytes. The record is as long as
 # two, so that a node's place is found by a shift.
 NODE = np.dtype(
     [
         ("cut", np.float64),  # threshold, or code of the value
         ("routed", np.float64),  # weight that came this way: the branch's estimate, then events
-        ("table_start", np.int64),  # see the drawing above; the ticket of a queued leaf
         ("n", np.float64),  # weight observed since creation
+        ("n_last", np.float64),  # n at the last check
+        ("wait", np.float64),  # weight from there to the next one
         ("kind", np.int32),
         ("column", np.int32),  # numeric, nominal or token column of the test
         ("child", np.int32),  # first child
-        ("branches", np.int32),  # children side by side
-        ("table_length", np.int32),
-        ("other", np.int32),  # multiway: child of missing and unseen values, NOWHERE until needed
         ("slot", np.int32),
         ("majority", np.int32),  # class with the most votes
-        ("n_last", np.float64),  # n at the last check
-        ("wait", np.float64),  # weight from there to the next one
-        ("squares", np.float64),  # sum of squared weights, kept for the effective n only
+        ("parent", np.int32),
         ("mc_right", np.float64),  # weight that majority / naive Bayes got right (adaptive)
         ("nb_right", np.float64),
+        ("squares", np.float64),  # sum of squared weights, kept for the effective n only
         ("id", np.int64),  # stable name, never used twice
+        ("table_start", np.int64),  # see the drawing above; the ticket of a queued leaf
+        ("table_length", np.int32),
+        ("branches", np.int32),  # children side by side
+        ("other", np.int32),  # multiway: child of missing and unseen values, NOWHERE until needed
         ("value", np.int32),  # code by which a multiway parent reaches this node, -1 = other
-        ("parent", np.int32),
         ("depth", np.int32),
         ("standing", np.int32),  # of a leaf, where queues ration statistics
     ]

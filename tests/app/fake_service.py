@@ -39,6 +39,8 @@ class FakeCounters(NamedTuple):
 
     events: int = 120
     split_attempts: int = 4
+    splits_bound: int = 2
+    splits_tie: int = 1
 
 
 @dataclass(frozen=True)

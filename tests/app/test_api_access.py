@@ -16,7 +16,18 @@ from tests.app.test_api_predict import assert_problem, client_of
 
 KEY, OTHER = "a-key-of-this-test-1", "a-key-of-this-test-2"
 ROW = {"features": {"age": 52}}
-CLOSED = ("/", "/tree", "/model", "/schema", "/docs", "/openapi.json", "/no-such-path")
+CLOSED = (
+    "/tree",
+    "/model",
+    "/schema",
+    "/stats",
+    "/live",
+    "/docs",
+    "/openapi.json",
+    "/no-such-path",
+    "/static/",
+    "/static/no-such-file.js",
+)
 
 
 def service_with(**auth: Any) -> FakeService:
@@ -102,6 +113,12 @@ def test_probes_stay_open(client: TestClient, path: str) -> None:
     assert client.get(f"{path}%2F..%2Fmodel").status_code == 401
 
 
+def test_the_page_stays_open_since_it_holds_nothing_of_the_model(client: TestClient) -> None:
+    assert client.get("/", headers={"accept": "text/html"}).status_code == 200
+    assert client.get("/static/page.js").status_code == 200
+    assert "routes" in client.get("/").json()
+
+
 def test_metrics_and_docs_have_switches_of_their_own() -> None:
     def codes(**auth: Any) -> list[int]:
         client = client_of(service_with(**auth))
@@ -152,7 +169,7 @@ def test_the_description_says_where_a_key_is_needed() -> None:
     assert document["security"] == [{"bearer": []}, {"header": []}]
     for path, operations in document["paths"].items():
         for operation in operations.values():
-            is_open = path in {*PROBES, "/metrics", "/docs"}
+            is_open = path in {*PROBES, "/metrics", "/docs", "/"}
             assert (operation.get("security") == []) == is_open, path
             assert ("401" in operation["responses"]) != is_open, path
     refused = document["paths"]["/predict"]["post"]["responses"]["401"]

@@ -14,15 +14,31 @@ from tests.app.fake_service import FakeService
 from tests.app.test_api_predict import client_of
 
 PATHS = {
-    "/", "/predict", "/tree", "/tree/diff", "/snapshots", "/splits", "/leaves/{id}", "/model",
-    "/schema", "/livez", "/healthz", "/readyz", "/metrics", "/docs", "/v2", "/v2/health/live",
+    "/",
+    "/predict",
+    "/tree",
+    "/tree/diff",
+    "/snapshots",
+    "/splits",
+    "/leaves/{id}",
+    "/model",
+    "/schema",
+    "/stats",
+    "/live",
+    "/livez",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/docs",
+    "/v2",
+    "/v2/health/live",
     "/v2/health/ready",
     *(
         f"/v2/models/{{model}}{version}{what}"
         for version in ("", "/versions/{version}")
         for what in ("", "/ready", "/infer")
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from app.api.live import Live
 from app.api.server import GracefulServer, Starter, bind, settle_collector
 from app.checkpoint import CheckpointFolder
 from app.errors import SettingsError, SourceError, policy_of
@@ -124,6 +125,21 @@ def test_an_interrupt_ends_the_service_cleanly_with_a_checkpoint(
     assert "3,000 events" in shown.stdout
 
 
+def test_an_open_stream_does_not_hold_up_the_end(process: Process) -> None:
+    process.wait_until_ready()
+    with urllib.request.urlopen(process.url + "/live", timeout=60) as stream:
+        first = stream.readline() + stream.readline() + stream.readline()
+
+        process.process.send_signal(signal.SIGTERM)
+
+        rest = stream.read()
+    assert first == b"retry: 2000\n\nevent: stats\n"
+    assert rest.endswith(b"event: end\ndata: {}\n\n")
+    assert process.ended() == 0, process.log.read_text()
+    lines = [json.loads(line) for line in process.log.read_text().splitlines()]
+    assert not [line for line in lines if line["level"] in ("warning", "error")]
+
+
 def test_the_probes_answer_while_the_learner_is_not_there_yet(process: Process) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while (status := process.get("/livez")[0]) == 0:
@@ -164,7 +180,8 @@ def server_of(service: Any) -> GracefulServer:
     """Return a server that does not run."""
     import uvicorn
 
-    return GracefulServer(uvicorn.Config(lambda: None), service, Starter(service, None))
+    config = uvicorn.Config(lambda: None)
+    return GracefulServer(config, service, Starter(service, None), Live(service))
 
 
 def test_the_first_signal_takes_the_service_out_of_rotation_at_once() -> None:
