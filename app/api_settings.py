@@ -59,6 +59,8 @@ class HttpSettings(Group):
     """Address to listen on."""
     port: int = Field(default=8000, ge=0, le=65_535)
     """Port to listen on; 0: any free one."""
+    workers: int = Field(default=1, ge=1, le=64)
+    """Processes that answer on this port, in the role `api`; they share one snapshot."""
     body_limit_bytes: int = Field(default=10_000_000, ge=1_000)
     """Longest request body."""
     max_rows: int = Field(default=10_000, ge=1)

@@ -217,7 +217,10 @@ class Consumer:
         started = time.perf_counter()
         offsets, changes = self._named_positions(), self._history.changes()
         snapshot, scores = tree.snapshot(), self.training.evaluation.scores()
-        self._serving.publish(Published(snapshot, time.time(), offsets, *scores, changes))
+        window = self.settings.evaluation.window
+        self._serving.publish(
+            Published(snapshot, time.time(), offsets, *scores, changes, window_events=window)
+        )
         seconds = time.perf_counter() - started
         self._publish.begun()
         self._publish.done(at_least_seconds=seconds / PUBLISH_SHARE)

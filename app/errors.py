@@ -26,6 +26,13 @@
     │   ├── CheckpointMismatch   it was made with other settings
     │   ├── CheckpointLocked     another learner works in the same folder
     │   └── CheckpointUnwritable the folder or the disk refuses               (try again later)
+    ├── SnapshotRefused          a snapshot that is not answered from         (the one before stays)
+    │   ├── SnapshotDamaged      garbage, cut off, or no tree
+    │   ├── SnapshotIncomplete   some of its messages are missing
+    │   ├── SnapshotFormat       another version of the program wrote it
+    │   └── ForeignSnapshot      it is of another model
+    ├── SnapshotUnwritable       the topic or the folder refuses a snapshot   (try again later)
+    ├── NotServedHere            processes of another role answer this        (HTTP 421)
     ├── NotReady                 no snapshot has been published yet           (HTTP 503)
     ├── UnknownSnapshot          no snapshot that is held is the one meant    (HTTP 404)
     ├── LearnerBusy              the learner does not answer in time          (HTTP 503)
@@ -175,6 +182,34 @@ class CheckpointUnwritable(CheckpointError):
     """The folder or the disk refuses the checkpoint."""
 
 
+class SnapshotRefused(AppError):
+    """A snapshot came that cannot be answered from; the one before stays."""
+
+
+class SnapshotDamaged(SnapshotRefused):
+    """These bytes are no snapshot, were cut off, or hold no tree."""
+
+
+class SnapshotIncomplete(SnapshotRefused):
+    """Some of the messages that a snapshot was cut into are missing."""
+
+
+class SnapshotFormat(SnapshotRefused):
+    """The snapshot is of a format that this program does not read."""
+
+
+class ForeignSnapshot(SnapshotRefused):
+    """The snapshot is of another model."""
+
+
+class SnapshotUnwritable(AppError):
+    """The topic or the folder refuses a snapshot."""
+
+
+class NotServedHere(AppError):
+    """Processes of another role answer this."""
+
+
 class NotReady(AppError):
     """No snapshot has been published yet."""
 
@@ -220,6 +255,13 @@ POLICY: dict[type[Exception], Policy] = {
     CheckpointMismatch: Policy(503, "checkpoint_mismatch", STOP, 4, "Checkpoint does not fit"),
     CheckpointLocked: Policy(503, "checkpoint_locked", STOP, 4, "Checkpoint folder in use"),
     CheckpointUnwritable: Policy(503, "checkpoint_unwritable", STOP, 4, "Checkpoint not written"),
+    SnapshotRefused: Policy(503, "snapshot_refused", SKIP, 1, "Snapshot refused"),
+    SnapshotDamaged: Policy(503, "snapshot_damaged", SKIP, 1, "Snapshot damaged"),
+    SnapshotIncomplete: Policy(503, "snapshot_incomplete", SKIP, 1, "Snapshot incomplete"),
+    SnapshotFormat: Policy(503, "snapshot_format", SKIP, 1, "Snapshot of another version"),
+    ForeignSnapshot: Policy(503, "foreign_snapshot", SKIP, 1, "Snapshot of another model"),
+    SnapshotUnwritable: Policy(503, "snapshot_unwritable", SKIP, 1, "Snapshot not sent"),
+    NotServedHere: Policy(421, "not_served_here", SKIP, 1, "Not served here"),
     NotReady: Policy(503, "not_ready", SKIP, 1, "Not ready"),
     UnknownSnapshot: Policy(404, "unknown_snapshot", SKIP, 1, "No such snapshot"),
     LearnerBusy: Policy(503, "learner_busy", SKIP, 1, "Learner busy"),

@@ -298,6 +298,40 @@ class Metrics:
         self.snapshot_age = self._gauge(
             "snapshot_age_seconds", "Time since the answering snapshot was published; NaN: none."
         )
+        self.snapshots_sent = self._counter(
+            "snapshots_sent",
+            "Snapshots for replicas, by outlet (topic, folder) and outcome: sent, failed.",
+            ["outlet", "outcome"],
+        )
+        self.snapshot_sent_bytes = self._gauge(
+            "snapshot_sent_bytes", "Size of the last one that was sent, before it is packed."
+        )
+        self.snapshot_send_duration = self._histogram(
+            "snapshot_send_duration_seconds", "Time until one was with all outlets.", [], LATENCY
+        )
+        self.snapshots_received = self._counter(
+            "snapshots_received", "Snapshots of a learner that this replica answered from."
+        )
+        self.snapshot_received_bytes = self._counter(
+            "snapshot_received_bytes", "Size of all of them."
+        )
+        self.snapshots_refused = self._counter(
+            "snapshots_refused",
+            "What came and was no snapshot to answer from, by reason; the one before stays.",
+            ["reason"],
+        )
+        self.snapshot_source_connected = self._gauge(
+            "snapshot_source_connected", "1 while the topic or folder of the snapshots is there."
+        )
+        self.snapshot_read_duration = self._histogram(
+            "snapshot_read_duration_seconds", "Time to check one and to switch to it.", [], LATENCY
+        )
+        self.snapshot_delivery = self._histogram(
+            "snapshot_delivery_seconds",
+            "From its publication, by the learner's clock, to the first answer from it.",
+            [],
+            DELAY,
+        )
         self.build_info = self._gauge(
             "build_info", "Always 1; the labels say what runs.", ["version", "variant", "model"]
         )

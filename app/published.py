@@ -22,4 +22,5 @@ class Published:
     window_accuracy: float | None = None
     window_kappa: float | None = None
     changes: Changes = NO_CHANGES  # of the tree, up to this snapshot
+    window_events: int | None = None  # of the window, where another process scored it
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)  # what readers derive from it

@@ -7,7 +7,7 @@ confirmed everything that was sent, and raises otherwise.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -32,7 +32,11 @@ class Sender:
     """A producer that loses nothing in silence; `lost` makes the error out of what went wrong."""
 
     def __init__(
-        self, kafka: KafkaSettings, timeout_seconds: float, lost: Callable[[str], AppError]
+        self,
+        kafka: KafkaSettings,
+        timeout_seconds: float,
+        lost: Callable[[str], AppError],
+        more: Mapping[str, Any] | None = None,
     ) -> None:
         self._timeout_seconds, self._lost = timeout_seconds, lost
         self._failed: KafkaError | None = None
@@ -41,6 +45,7 @@ class Sender:
             "log_level": 4,
             "message.max.bytes": MOST_BYTES,
             "linger.ms": 5,
+            **(more or {}),
             **self._connection.properties(),
             "enable.idempotence": True,
             "delivery.timeout.ms": int(timeout_seconds * 1000),

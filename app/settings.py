@@ -33,7 +33,8 @@ from app.group import Group
 from app.publish_settings import PublishSettings, TimelineSettings
 from app.secret import MASK, hide, names_secret
 from app.settings_file import declared_schema, load_settings
-from app.tree_settings import TreeSettings
+from app.snapshot_settings import SnapshotSettings
+from app.tree_settings import HistorySettings, TreeSettings
 
 
 def _from_json(value: object) -> object:
@@ -297,13 +298,6 @@ class CheckpointSettings(Group):
     """How many of the newest stay."""
 
 
-class HistorySettings(Group):
-    """The record of changes of the tree."""
-
-    keep: int = Field(default=5000, ge=1, le=100_000)
-    """Changes that `GET /splits` keeps; of leaves without a split, a quarter as many."""
-
-
 class EvaluationSettings(Group):
     """Prequential scores."""
 
@@ -324,6 +318,8 @@ class Settings(BaseSettings):
 
     name: str = Field(default="livetree", min_length=1, max_length=64, pattern=r"^[\w.-]+$")
     """Name of the model, in the API and in metrics."""
+    role: Literal["all", "learner", "api"] = "all"
+    """Learn and answer in one process, or only learn, or only answer from a learner's snapshots."""
     variant: str = "vfdt"
     """Which algorithm grows the tree; `livetree variants` lists them."""
     source: Literal["kafka", "file"] = "kafka"
@@ -344,6 +340,8 @@ class Settings(BaseSettings):
     """When predictions see what was learned."""
     timeline: TimelineSettings = TimelineSettings()
     """Snapshots that are held to look back at."""
+    snapshots: SnapshotSettings = SnapshotSettings()
+    """How snapshots travel from the learner to processes of the role `api`."""
     checkpoint: CheckpointSettings = CheckpointSettings()
     """The file that a restart continues from."""
     history: HistorySettings = HistorySettings()

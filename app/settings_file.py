@@ -240,7 +240,24 @@ def _contradictions(settings: Settings) -> list[str]:
         *_layout_problems(settings, schema),
         *_kafka_problems(settings),
         *_tree_problems(settings),
+        *_role_problems(settings),
     ]
+
+
+def _role_problems(settings: Settings) -> list[str]:
+    """Name what does not go with the role."""
+    problems, role = [], settings.role
+    if settings.http.workers > 1 and role != "api":
+        problems.append(
+            f"http.workers (LIVETREE_HTTP__WORKERS) is {settings.http.workers}; expected 1 in the "
+            f"role '{role}' (LIVETREE_ROLE): one process learns, several may answer in the role api"
+        )
+    if role == "api" and settings.snapshots.transport == "both":
+        problems.append(
+            "snapshots.transport (LIVETREE_SNAPSHOTS__TRANSPORT) is 'both'; expected topic or "
+            "folder in the role 'api', which follows one of them"
+        )
+    return problems
 
 
 def _format_problems(settings: Settings) -> list[str]:

@@ -106,3 +106,10 @@ class TreeSettings(Group):
     def given(self) -> dict[str, Any]:
         """Return what was set; the rest is the variant's."""
         return self.model_dump(exclude_none=True)
+
+
+class HistorySettings(Group):
+    """The record of changes of the tree."""
+
+    keep: int = Field(default=5000, ge=1, le=100_000)
+    """Changes that `GET /splits` keeps; of leaves without a split, a quarter as many."""

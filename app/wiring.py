@@ -18,19 +18,26 @@ from app.history import NO_CHANGES, Changes
 from app.kafka_source import KafkaSource
 from app.log import get_logger
 from app.metrics import Metrics
+from app.publisher import Broadcasting, Outlet, Publisher
+from app.question import Questions
+from app.replica import build_replica, timeline_of
+from app.service import Loop, Service
 from app.serving import Serving
 from app.settings import Settings
 from app.settings_file import declared_schema
+from app.snapshot_folder import FolderOutlet
+from app.snapshot_topic import TopicOutlet
 from app.source import Source, Start
-from app.timeline import Timeline
 from app.training import Training, event_format, new_tree
 from learner import LearnerError, StreamingTree
+
+__all__ = ["Learner", "Service", "announce", "build"]
 
 log = get_logger(__name__)
 
 
-class Service:
-    """One learner with everything round it."""
+class Learner(Service):
+    """One learner with everything round it: the roles `all` and `learner`."""
 
     def __init__(
         self,
@@ -41,17 +48,14 @@ class Service:
         dead_letters: DeadLetters,
         checkpoints: CheckpointFolder | None,
         form: EventFormat | None = None,
+        publisher: Publisher | None = None,
     ) -> None:
-        self.settings = settings
-        self._form = form
-        self.serving = serving
-        self.metrics = metrics
+        super().__init__(settings, serving, metrics)
         self.consumer = consumer
-        self.questions = consumer.questions
+        self._form = form
         self._dead_letters = dead_letters
         self._checkpoints = checkpoints
-        self._started = False
-        self._shutting_down = False
+        self._publisher = publisher
         self._overdue: AppError | None = None
 
     def start(self) -> None:
@@ -60,6 +64,8 @@ class Service:
         if self._checkpoints is not None:
             self._checkpoints.acquire()
         restored = self._restored()
+        if self._publisher is not None:
+            self._publisher.start()
         self._started = True
         self.consumer.start(*restored)
 
@@ -94,10 +100,6 @@ class Service:
         start_at = Start(checkpoint.offsets, checkpoint.identity, checkpoint.topic_id)
         return training, start_at, checkpoint.changes
 
-    def begin_shutdown(self) -> None:
-        """Stop being ready, so that no new requests are sent here; learning goes on."""
-        self._shutting_down = True
-
     def stop(self) -> None:
         """Stop learning, with a final checkpoint, and let go of everything."""
         self._shutting_down = True
@@ -106,30 +108,25 @@ class Service:
             self._overdue = Unexpected(f"the consumer did not stop within {patience:g} seconds")
             log.error("consumer did not stop", seconds=patience)
             return
+        if self._publisher is not None:
+            self._publisher.stop(patience)
         self._dead_letters.close()
         if self._checkpoints is not None:
             self._checkpoints.release()
 
-    def ready(self) -> tuple[bool, str]:
-        """Return whether predictions can be answered, and why not."""
-        if self._shutting_down:
-            return False, "shutting down"
-        if self.failure is not None:
-            return False, f"the learner failed: {self.failure}"
-        if self.serving.current() is not None:
-            return True, "ready"
-        if not self._started:
-            return False, "starting"
-        return False, self.consumer.waiting_for() or "waiting for the first event"
+    def waiting_for(self) -> str:
+        """Return what is missing before predictions can be answered."""
+        return self.consumer.waiting_for() or "waiting for the first event"
 
-    def alive(self) -> bool:
-        """Return whether the consumer makes progress, or has not been started yet."""
-        if self.failure is not None:
-            return False
-        if not self._started or self._shutting_down:
-            return True
-        silent = time.monotonic() - self.consumer.heartbeat
-        return self.consumer.running and silent < self.settings.http.stalled_after_seconds
+    @property
+    def questions(self) -> Questions:
+        """What is asked of the tree that learns."""
+        return self.consumer.questions
+
+    @property
+    def loop(self) -> Loop:
+        """The thread that learns."""
+        return self.consumer
 
     @property
     def failure(self) -> AppError | LearnerError | None:
@@ -140,19 +137,47 @@ class Service:
 def build(
     settings: Settings, *, source: Source | None = None, metrics: Metrics | None = None
 ) -> Service:
-    """Return a service that is ready to start; touches neither broker nor disk."""
+    """Return the service of a role, ready to start; touches neither broker nor disk."""
     metrics = metrics or Metrics()
-    look_back = settings.timeline
-    serving = Serving(Timeline(look_back.keep, look_back.every_seconds, look_back.max_bytes))
+    service = (
+        build_replica(settings, metrics)
+        if settings.role == "api"
+        else _learner(settings, metrics, source or _source(settings))
+    )
+    announce(service)
+    return service
+
+
+def announce(service: Service) -> None:
+    """Let the metrics of a service say what runs, and how old its answers are."""
+    metrics, settings = service.metrics, service.settings
+    metrics.build_info.labels(_version(), settings.variant, settings.name).set(1)
+    metrics.watch_snapshot_age(lambda: _age_seconds(service.serving))
+
+
+def _learner(settings: Settings, metrics: Metrics, source: Source) -> Learner:
     folder = settings.checkpoint
     checkpoints = CheckpointFolder(folder.folder, folder.keep) if folder.enabled else None
-    own_source = source or _source(settings)
-    dead_letters = _dead_letters(settings, own_source)
-    consumer = Consumer(settings, own_source, dead_letters, serving, metrics, checkpoints)
-    metrics.build_info.labels(_version(), settings.variant, settings.name).set(1)
-    metrics.watch_snapshot_age(lambda: _age_seconds(serving))
+    dead_letters = _dead_letters(settings, source)
+    publisher = _publisher(settings, metrics)
+    timeline = timeline_of(settings)
+    serving = Serving(timeline) if publisher is None else Broadcasting(publisher, timeline)
+    consumer = Consumer(settings, source, dead_letters, serving, metrics, checkpoints)
     form = event_format(settings)
-    return Service(settings, serving, metrics, consumer, dead_letters, checkpoints, form)
+    return Learner(settings, serving, metrics, consumer, dead_letters, checkpoints, form, publisher)
+
+
+def _publisher(settings: Settings, metrics: Metrics) -> Publisher | None:
+    """Return what sends snapshots to replicas, where somebody wants them."""
+    wanted = settings.snapshots
+    if settings.role != "learner" and not wanted.publish:
+        return None
+    outlets: list[Outlet] = []
+    if wanted.by_topic:
+        outlets.append(TopicOutlet(settings))
+    if wanted.by_folder:
+        outlets.append(FolderOutlet(wanted.folder, settings.name))
+    return Publisher(settings.name, outlets, wanted.every_seconds, metrics)
 
 
 def _source(settings: Settings) -> Source:

@@ -49,13 +49,13 @@ def events(seed: int, count: int) -> tuple[Batch, Codes]:
     return batch, rng.integers(0, CLASSES, count, np.int32)
 
 
-def grown(nodes: int) -> StreamingTree:
-    """A tree of so many nodes or a few more, that answers by naive Bayes."""
+def grown(nodes: int, leaves: str = "nba") -> StreamingTree:
+    """A tree of so many nodes or a few more, that answers by naive Bayes unless said otherwise."""
     values = tuple(f"v{v}" for v in range(VALUES))
     features = [Feature(f"x{i}", Kind.NUMERIC) for i in range(NUMERIC)]
     features += [Feature(f"c{i}", Kind.NOMINAL, values) for i in range(NOMINAL)]
     schema = Schema(tuple(features), tuple(range(CLASSES)))
-    tree = StreamingTree(Encoder(schema), **GROWTH)
+    tree = StreamingTree(Encoder(schema), **GROWTH | {"leaf_predictor": leaves})
     seed = 0
     while tree.shape().nodes < nodes:
         tree.learn(*events(seed, min(CHUNK, nodes)))

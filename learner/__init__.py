@@ -25,6 +25,7 @@ from learner.params import TreeParams
 from learner.prospect import LeafCopy, Option, Prospect
 from learner.schema import Feature, Kind, Schema, Value
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
+from learner.snapshot_bytes import SnapshotReader, pack_snapshot
 from learner.streaming_tree import SplitRecord, StreamingTree
 from learner.variants import VARIANTS, Variant
 
@@ -52,6 +53,7 @@ __all__ = [
     "Shape",
     "Snapshot",
     "SnapshotError",
+    "SnapshotReader",
     "SnapshotVersion",
     "SplitFacts",
     "SplitRecord",
@@ -64,6 +66,7 @@ __all__ = [
     "Variant",
     "dense_batch",
     "held_bytes",
+    "pack_snapshot",
     "reopened",
     "seal",
     "set_apart",

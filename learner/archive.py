@@ -1,9 +1,12 @@
 """Named arrays as bytes: numbers and their shapes, nothing that runs when it is read.
 
-    b"LIVETREE"  format u32  count u32
+    magic  format u32  count u32
     then for every array, in the order of the names:
     length u16  name   length u8  dtype   dimensions u8  sizes u64 ...   raw little-endian bytes
     and the SHA-256 of all before it
+
+A whole model begins with b"LIVETREE". A snapshot begins with b"LIVESNAP", and zeros before the raw
+bytes of each array let them begin at a multiple of 64, so that kernels can read them in place.
 
 The digest finds accidents. Whoever can write the file can write the digest too, so reading trusts
 nothing else either: no array reaches beyond the bytes that are there, and none is copied.
@@ -15,16 +18,26 @@ import hashlib
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from learner.errors import SnapshotError, SnapshotVersion
 
-MAGIC = b"LIVETREE"
-FORMAT = 3
 DIGEST = 32
+
+
+class Form(NamedTuple):
+    """What is told apart by the first bytes."""
+
+    magic: bytes
+    version: int
+    alignment: int  # of the raw bytes of an array
+
+
+MODEL = Form(b"LIVETREE", 3, 1)
+SNAPSHOT = Form(b"LIVESNAP", 1, 64)
 
 # All that a model is made of. Texts are looked up here and never parsed.
 _TYPES = {np.dtype(code).str.encode(): np.dtype(code) for code in ("i1", "<i4", "<i8", "<f8", "u1")}
@@ -33,6 +46,7 @@ _LONGEST = 1 << 31  # along one dimension; an empty array may be long along othe
 
 Array = npt.NDArray[Any]
 Piece = bytes | memoryview
+Bytes = bytes | bytearray | memoryview
 
 
 def pack(named: dict[str, Array]) -> bytes:
@@ -41,17 +55,20 @@ def pack(named: dict[str, Array]) -> bytes:
     return b"".join([*parts, seal(parts)[0]])
 
 
-def pieces(named: dict[str, Array]) -> list[Piece]:
+def pieces(named: dict[str, Array], form: Form = MODEL) -> list[Piece]:
     """The bytes of ``pack`` up to the digest, one after the other; large arrays are not copied."""
-    parts: list[Piece] = [MAGIC + struct.pack("<II", FORMAT, len(named))]
+    parts: list[Piece] = [form.magic + struct.pack("<II", form.version, len(named))]
+    at = len(parts[0])
     for name in sorted(named):
         array = np.ascontiguousarray(named[name])
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         dtype = array.dtype.newbyteorder("<").str.encode()
         head = struct.pack("<H", len(name.encode())) + name.encode()
         head += struct.pack("<B", len(dtype)) + dtype + struct.pack("<B", array.ndim)
-        parts.append(head + struct.pack(f"<{array.ndim}Q", *array.shape))
-        parts.append(array.reshape(-1).view(np.uint8).data)
+        head += struct.pack(f"<{array.ndim}Q", *array.shape)
+        head += bytes(-(at + len(head)) % form.alignment)
+        parts += [head, array.reshape(-1).view(np.uint8).data]
+        at += len(head) + array.nbytes
     return parts
 
 
@@ -65,14 +82,17 @@ def seal(parts: Sequence[Piece]) -> tuple[bytes, str]:
     return end, digest.hexdigest()
 
 
-def unpack(data: bytes) -> dict[str, Array]:
+def unpack(data: Bytes, form: Form = MODEL) -> dict[str, Array]:
     """The arrays that ``pack`` wrote, as views of the bytes; raises SnapshotError."""
-    if data[: len(MAGIC)] != MAGIC:
-        raise SnapshotError(f"model bytes begin with {data[:8]!r}; expected {MAGIC!r}")
-    reader = _Reader(data, at=len(MAGIC), end=max(0, len(data) - DIGEST))
+    if data[: len(form.magic)] != form.magic:
+        raise SnapshotError(f"model bytes begin with {bytes(data[:8])!r}; expected {form.magic!r}")
+    end = max(0, len(data) - DIGEST)
+    reader = _Reader(data, len(form.magic), end, form.alignment)
     version, count = reader.numbers("<II")
-    if version != FORMAT:
-        raise SnapshotVersion(f"model format is {version}; this program reads format {FORMAT}")
+    if version != form.version:
+        raise SnapshotVersion(
+            f"model format is {version}; this program reads format {form.version}"
+        )
     if hashlib.sha256(memoryview(data)[:-DIGEST]).digest() != data[-DIGEST:]:
         raise SnapshotError("model bytes are damaged: their checksum does not hold")
     named: dict[str, Array] = {}
@@ -96,10 +116,11 @@ def unpack(data: bytes) -> dict[str, Array]:
 class _Reader:
     """Takes one thing after the other, and never from beyond the end."""
 
-    def __init__(self, data: bytes, at: int, end: int) -> None:
+    def __init__(self, data: Bytes, at: int, end: int, alignment: int) -> None:
         self.data = data
         self.at = at
         self.end = end
+        self.alignment = alignment
 
     def array(self) -> tuple[str, Array]:
         """The next name, and what it names."""
@@ -122,6 +143,7 @@ class _Reader:
             raise SnapshotError(
                 f"model array {name!r:.80} is {max(shape)} long; expected less than {_LONGEST}"
             )
+        self.skip(-self.at % self.alignment, f"array {name!r:.80}")
         start = self.skip(math.prod(shape) * _TYPES[code].itemsize, f"array {name!r:.80}")
         array = np.frombuffer(self.data, _TYPES[code], math.prod(shape), start)
         return name, array.reshape(shape)
@@ -133,7 +155,7 @@ class _Reader:
     def raw(self, size: int, what: str) -> bytes:
         """The next bytes."""
         start = self.skip(size, what)
-        return self.data[start : self.at]
+        return bytes(self.data[start : self.at])
 
     def skip(self, size: int, what: str) -> int:
         """Pass over the next bytes; returns where they begin."""

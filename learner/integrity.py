@@ -87,13 +87,13 @@ def check_model(named: Named, encoder: Encoder, params: TreeParams, others: set[
     """
     rules = params.rules(has_numeric=True)
     counts = stored_array(named, "tree.counts", (COUNTS,), np.dtype(np.int64))
-    _check_counts(counts, encoder)
+    check_counts(counts, encoder)
     sizes = _stored_sizes(named, counts, encoder, rules)
     _check_shapes(named, sizes, others)
-    _check_nodes(named, counts, sizes, rules)
-    _check_branches(named, sizes)
-    _check_tables(named, sizes)
-    _check_facts(named, counts, sizes, rules)
+    check_nodes(named, counts, sizes, rules)
+    check_branches(named, sizes)
+    check_tables(named, sizes)
+    check_facts(named, counts, sizes, rules)
     _check_statistics(named, counts, sizes)
     if sizes.parts.entries:
         check_columns(named, sizes)
@@ -108,7 +108,8 @@ def check_model(named: Named, encoder: Encoder, params: TreeParams, others: set[
 # Sizes -------------------------------------------------------------------------------------------
 
 
-def _check_counts(counts: Array, encoder: Encoder) -> None:
+def check_counts(counts: Array, encoder: Encoder) -> None:
+    """Counters that were ever possible, of classes and tokens that the encoder knows."""
     within("tree.counts", counts, 0, _MOST_COUNTED)
     for place in _MOMENTARY:
         require(counts[place] == 0, f"tree.counts[{place}]", counts[place], "0 in a saved model")
@@ -184,7 +185,7 @@ def _check_shapes(named: Named, sizes: Sizes, others: set[str]) -> None:
 # The tree ----------------------------------------------------------------------------------------
 
 
-def _check_nodes(named: Named, counts: Array, sizes: Sizes, rules: Rules) -> None:
+def check_nodes(named: Named, counts: Array, sizes: Sizes, rules: Rules) -> None:
     """Each node by itself."""
     kind, column, cut = (named[f"node.{name}"] for name in ("kind", "column", "cut"))
     slot, ids = named["node.slot"], named["node.id"]
@@ -207,7 +208,7 @@ def _check_nodes(named: Named, counts: Array, sizes: Sizes, rules: Rules) -> Non
         each("node.slot", slot, leaf | ~keeps, "-1 at a split that stays")
 
 
-def _check_branches(named: Named, sizes: Sizes) -> None:
+def check_branches(named: Named, sizes: Sizes) -> None:
     """Every node has one parent before it and is one of that parent's children: no cycle."""
     kind, child, branches, parent, depth, other, value = (
         named[f"node.{name}"].astype(np.int64)
@@ -244,7 +245,7 @@ def _check_branches(named: Named, sizes: Sizes) -> None:
     each("node.parent", parent, (here == 0) | reached, "a node that leads there")
 
 
-def _check_tables(named: Named, sizes: Sizes) -> None:
+def check_tables(named: Named, sizes: Sizes) -> None:
     """Tables lie apart; those of values lead to the children of these values, and back."""
     kind, start, length, child, branches, parent, value = (
         named[f"node.{name}"].astype(np.int64)
@@ -282,7 +283,7 @@ def _check_tables(named: Named, sizes: Sizes) -> None:
     each("node.value", value, ~led | (back == here), "a value that leads there")
 
 
-def _check_facts(named: Named, counts: Array, sizes: Sizes, rules: Rules) -> None:
+def check_facts(named: Named, counts: Array, sizes: Sizes, rules: Rules) -> None:
     """What is told of nodes: nothing of a leaf but its age, of a split a reason and its rival."""
     leaf, parent = named["node.kind"] == LEAF, named["node.parent"]
     created, event, reason = (named[f"fact.{name}"] for name in ("created", "event", "reason"))

@@ -80,9 +80,9 @@ def model_pieces(
 
     Every array is copied once, and only here: the tree may learn on while they are written.
     """
-    named = _encoder_arrays(encoder)
-    named |= _texts("model", [variant, *_tagged_params(params)])
-    named |= _owned_nodes(tree) | _owned_slots(tree, sizes, encoder) | _owned_totals(tree)
+    named = encoder_arrays(encoder)
+    named |= about_arrays(variant, params)
+    named |= _owned_nodes(tree) | _statistics(tree, sizes, encoder) | owned_totals(tree)
     return pieces(named | _owned_entries(tree) | _owned_candidates(tree, sizes, encoder))
 
 
@@ -100,13 +100,13 @@ def _fields(name: str, records: Array) -> dict[str, Array]:
     return {f"{name}.{field}": records[field].copy() for field in _RECORDS[name].names or ()}
 
 
-def _owned(tree: Tree) -> Array:
+def owned_slots(tree: Tree) -> Array:
     """Slots in the order of the nodes that own them."""
     slots: Array = tree.node["slot"][np.flatnonzero(keeping_nodes(tree))]
     return slots
 
 
-def _of_values(array: Array, sizes: Sizes, encoder: Encoder) -> Array:
+def of_values(array: Array, sizes: Sizes, encoder: Encoder) -> Array:
     """The values that the encoder knows, of an array whose last axis has room for more."""
     known = encoder.value_counts()
     if tuple(known) == sizes.values:
@@ -117,13 +117,13 @@ def _of_values(array: Array, sizes: Sizes, encoder: Encoder) -> Array:
     return array.take(np.concatenate([*places, np.zeros(0, np.int64)]).astype(np.int64), axis=-1)
 
 
-def _owned_slots(tree: Tree, sizes: Sizes, encoder: Encoder) -> dict[str, Array]:
+def _statistics(tree: Tree, sizes: Sizes, encoder: Encoder) -> dict[str, Array]:
     """Statistics, in the order of the nodes."""
     classes, tokens = int(tree.counts[CLASSES]), int(tree.counts[TOKENS])
-    slots = _owned(tree)
+    slots = owned_slots(tree)
     named = _fields("slot", tree.slot.take(slots))
     named["tree.moments"] = tree.moments.take(slots, axis=0)[:, :classes]
-    values = _of_values(tree.values.take(slots, axis=0), sizes, encoder)
+    values = of_values(tree.values.take(slots, axis=0), sizes, encoder)
     named["tree.values"] = values[:, :classes]
     named["tree.tokens"] = tree.tokens.take(slots, axis=0)[:, :classes, :tokens]
     named["tree.barred"] = tree.barred.take(slots, axis=0)
@@ -138,7 +138,7 @@ def _owned_entries(tree: Tree) -> dict[str, Array]:
     """Values that are kept one by one, block by block, and the intervals of the columns."""
     if not len(tree.column):
         return {}
-    columns = tree.column[_owned(tree)].ravel()
+    columns = tree.column[owned_slots(tree)].ravel()
     named = {
         key: array
         for key, array in _fields("column", columns).items()
@@ -161,7 +161,7 @@ def _owned_candidates(tree: Tree, sizes: Sizes, encoder: Encoder) -> dict[str, A
     """Candidates that are followed; places beyond their number hold nothing."""
     if not len(tree.candidate):
         return {}
-    slots, classes = _owned(tree), int(tree.counts[CLASSES])
+    slots, classes = owned_slots(tree), int(tree.counts[CLASSES])
     empty = np.arange(tree.candidate.shape[1]) >= tree.slot["candidates"][slots][:, None]
     named = _fields("candidate", tree.candidate[slots])
     named["tree.sides"] = tree.sides[slots][..., :classes]
@@ -169,7 +169,7 @@ def _owned_candidates(tree: Tree, sizes: Sizes, encoder: Encoder) -> dict[str, A
     for array in named.values():
         array[empty] = 0
     weights = tree.value_weight.take(slots, axis=0)
-    named["tree.value_weight"] = _of_values(weights, sizes, encoder)
+    named["tree.value_weight"] = of_values(weights, sizes, encoder)
     named["tree.potential_numeric"] = tree.potential_numeric[slots]
     named["tree.potential_nominal"] = tree.potential_nominal[slots]
     tokens = int(tree.counts[TOKENS])
@@ -177,7 +177,8 @@ def _owned_candidates(tree: Tree, sizes: Sizes, encoder: Encoder) -> dict[str, A
     return named
 
 
-def _owned_totals(tree: Tree) -> dict[str, Array]:
+def owned_totals(tree: Tree) -> dict[str, Array]:
+    """What belongs to no node: counters, weight, tables."""
     counts = tree.counts.copy()
     counts[SLOTS] = int(keeping_nodes(tree).sum())
     counts[FREE_SLOTS] = counts[LOGGED] = counts[UNLOGGED] = counts[PENDING_BRANCHES] = 0
@@ -194,9 +195,9 @@ def unpack_model(data: bytes) -> Model:
     try:
         with np.errstate(all="ignore"):
             named = unpack(data)
-            encoder = _encoder_from(named)
-            variant, params = _variant_from(named)
-            stored = check_model(named, encoder, params, _names_beside(encoder))
+            encoder = encoder_from(named)
+            variant, params = variant_from(named)
+            stored = check_model(named, encoder, params, names_beside(encoder))
             return Model(*_tree_from(named, stored), encoder, variant, params)
     except SnapshotError:
         raise
@@ -206,7 +207,7 @@ def unpack_model(data: bytes) -> Model:
         ) from error
 
 
-def _names_beside(encoder: Encoder) -> set[str]:
+def names_beside(encoder: Encoder) -> set[str]:
     """Names of the arrays that are not the tree's."""
     nominal = [f"values.{position:06d}" for position in encoder.positions(Kind.NOMINAL)]
     texts = ["model", "features", "classes", "tokens", *nominal]
@@ -214,7 +215,8 @@ def _names_beside(encoder: Encoder) -> set[str]:
     return named | {"encoder", "tokens.feature"}
 
 
-def _variant_from(named: dict[str, Array]) -> tuple[str, TreeParams]:
+def variant_from(named: dict[str, Array]) -> tuple[str, TreeParams]:
+    """Variant and parameters of these arrays; raises SnapshotError."""
     variant, *tagged = _texts_from("model", named) or [""]
     if variant not in VARIANTS:
         known = ", ".join(VARIANTS)
@@ -274,7 +276,8 @@ def _lay_blocks(tree: Tree, named: dict[str, Array]) -> None:
     tree.counts[HISTOGRAMS] = int(laid.sum())
 
 
-def _encoder_arrays(encoder: Encoder) -> dict[str, Array]:
+def encoder_arrays(encoder: Encoder) -> dict[str, Array]:
+    """The schema and the codes of its values as arrays."""
     schema = encoder.schema
     named = _texts("features", [f"{feature.kind}:{feature.name}" for feature in schema.features])
     named |= _texts("classes", [_tagged(label) for label in schema.classes])
@@ -297,7 +300,8 @@ def _encoder_arrays(encoder: Encoder) -> dict[str, Array]:
     return named
 
 
-def _encoder_from(named: dict[str, Array]) -> Encoder:
+def encoder_from(named: dict[str, Array]) -> Encoder:
+    """The encoder of these arrays; raises SnapshotError."""
     growing, max_values, max_classes, rejected, overflowed = _whole("encoder", named, 5)
     features = []
     for position, text in enumerate(_texts_from("features", named)):
@@ -365,8 +369,11 @@ def _untagged(text: str) -> Value:
     return value
 
 
-def _tagged_params(params: TreeParams) -> list[str]:
-    return [f"{name}={_tagged(value)}" for name, value in dataclasses.asdict(params).items()]
+def about_arrays(variant: str, params: TreeParams) -> dict[str, Array]:
+    """Variant and parameters as arrays."""
+    given = dataclasses.asdict(params)
+    tagged = [f"{name}={_tagged(value)}" for name, value in given.items()]
+    return _texts("model", [variant, *tagged])
 
 
 def _untagged_param(text: str) -> tuple[str, Value]:

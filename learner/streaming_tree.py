@@ -208,12 +208,16 @@ class StreamingTree:
 
     def _parts_needed(self) -> tuple[bool | None, ...]:
         """Which parts learn_at_leaves is compiled with: more than VFDT's own, naive Bayes."""
-        rules = self._rules
         if self._counts_along_paths():
             return ()
+        majority = self._rules.predictor == MAJORITY
+        return None if self._is_plain() else True, None if majority else True
+
+    def _is_plain(self) -> bool:
+        """Whether VFDT's own parts are enough."""
+        rules = self._rules
         own = rules.observer == GAUSSIAN and rules.timing == PERIODIC and rules.queue_bytes == 0
-        plain = own and rules.split_test == HOEFFDING
-        return None if plain else True, None if rules.predictor == MAJORITY else True
+        return own and rules.split_test == HOEFFDING
 
     def _counts_along_paths(self) -> bool:
         """Whether inner nodes keep statistics too."""

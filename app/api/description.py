@@ -135,7 +135,7 @@ PREDICT_RESPONSES: dict[int | str, dict[str, Any]] = {
             }
         },
     },
-    **responses(400, 404, 413, 415, 422, 503),
+    **responses(400, 404, 413, 415, 421, 422, 503),
 }
 
 _IMPORTANCE = {"feature": "age", "importance": 1.0}

@@ -32,7 +32,7 @@ def model_router(service: Service) -> APIRouter:
             **responses(503),
         },
     )
-    async def model() -> Response:
+    def model() -> Response:
         """Describe the model behind the current snapshot."""
         published = current(service)
         return _json(model_document(service, published), published)
@@ -82,7 +82,7 @@ def model_document(service: Service, published: Published) -> dict[str, Any]:
         "accuracy": published.accuracy,
         "kappa": published.kappa,
         "window": {
-            "events": service.settings.evaluation.window,
+            "events": published.window_events or service.settings.evaluation.window,
             "accuracy": published.window_accuracy,
             "kappa": published.window_kappa,
         },

@@ -20,7 +20,7 @@ from app.api.body import Disconnected, read_body, require_json
 from app.api.problems import Refused, respond
 from app.api.rows import RowReader
 from app.api.snapshot import chosen, raw_snapshot_headers
-from app.errors import AppError
+from app.errors import AppError, NotServedHere
 from app.serving import Published
 from app.wiring import Service
 from learner import Feature, LearnerError
@@ -72,6 +72,7 @@ class PredictRoute:
         self._refused = service.metrics.predictions.labels(model, "refused")
         self._body_limit_bytes = service.settings.http.body_limit_bytes
         self._max_rows = service.settings.http.max_rows
+        self._elsewhere = service.settings.role == "learner"
         self._reader = Made((), RowReader((), self._max_rows))
 
     async def reply(self, scope: Scope, receive: Receive) -> Reply:
@@ -94,6 +95,11 @@ class PredictRoute:
 
     async def answer(self, scope: Scope, receive: Receive) -> tuple[bytes, int, Published]:
         """Return the JSON answer, its number of rows and what answered; raise a problem."""
+        if self._elsewhere:
+            raise NotServedHere(
+                "this process has the role 'learner' and answers no predictions; ask one of the "
+                "role 'api', or 'all'"
+            )
         wanted = parse_query(scope["query_string"])
         require_json(scope)
         raw = await read_body(scope, receive, self._body_limit_bytes)

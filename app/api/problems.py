@@ -56,6 +56,7 @@ EXAMPLES: dict[int, tuple[str, str | None]] = {
     404: ("node is 99; this snapshot has no node of that id (5 nodes, the root is 0)", None),
     413: ("field 'instances' has 20000 rows; expected at most 10000", "instances"),
     415: ("content-type is 'text/csv'; expected application/json", None),
+    421: ("this process has the role 'learner' and answers no predictions", None),
     422: ("feature 'age' is 'abc'; expected a number", "age"),
     503: ("no snapshot has been published yet; try again in a moment", None),
 }

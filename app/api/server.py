@@ -39,7 +39,8 @@ from app.wiring import Service
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 BACKLOG = 2048
-OWN_THREADS = ("livetree-starter", "consumer")
+TICKS_A_SECOND = 10  # of uvicorn
+OWN_THREADS = ("livetree-starter", "consumer", "follower")
 YOUNG_OBJECTS = 20_000  # more than a batch of events makes
 # How long a request waits at most, each time, while the learner's thread runs Python. By default
 # it is ten times as long, and an answer needs more than one turn.
@@ -154,6 +155,8 @@ class GracefulServer(uvicorn.Server):
             self._live.end()
         else:
             self._live.beat()
+        if counter % TICKS_A_SECOND == 0:
+            self._service.tick()
         return await super().on_tick(counter)
 
     def _begin_end(self) -> None:
@@ -238,5 +241,5 @@ def run(
     failure = server.failure
     if failure is None:
         return 0
-    log.error("the learner failed", error=str(failure), kind=type(failure).__name__)
+    log.error(f"the {service.fed_by} failed", error=str(failure), kind=type(failure).__name__)
     return errors.policy_of(failure).exit_code

@@ -49,7 +49,7 @@ def serve(
     from app.api.server import bind, check_access, leave, run
     from app.log import configure, get_logger
     from app.settings import Settings
-    from app.warmup import warm_up
+    from app.warmup import warm_up, warm_up_answers
     from app.wiring import build
 
     settings = Settings.load(
@@ -64,9 +64,17 @@ def serve(
     address, bound_port = listener.getsockname()[:2]
     log.info("listening", host=address, port=bound_port, tls=settings.tls.enabled)
 
+    if settings.http.workers > 1:
+        from app.workers import run_workers
+
+        leave(run_workers(settings, listener))
+
     def compile_kernels() -> None:
         log.info("compiling kernels; many seconds on the first run of a machine")
-        seconds = warm_up(settings.variant, settings.tree.given())
+        if settings.role == "api":
+            seconds = warm_up_answers()
+        else:
+            seconds = warm_up(settings.variant, settings.tree.given())
         log.info("kernels ready", seconds=round(seconds, 2))
 
     leave(run(build(settings), listener, before_learning=compile_kernels))

@@ -161,6 +161,7 @@ class FakeSnapshot:
         branch = int(age > 40)
         return [FakeStep(0, "age", ">" if branch else "<=", np.float64(40.0), observed, branch)]
 
+    @property
     def importance(self) -> dict[str, float]:
         """Age alone is tested."""
         return {"age": 1.0}
@@ -183,6 +184,8 @@ class FakeSnapshot:
 
 class FakeService:
     """What the API needs of a service."""
+
+    fed_by = "learner"
 
     def __init__(
         self,
@@ -223,6 +226,9 @@ class FakeService:
     def start(self) -> None:
         """Note the call."""
         self.calls.append("start")
+
+    def tick(self) -> None:
+        """Nothing is due."""
 
     def begin_shutdown(self) -> None:
         """Note the call."""

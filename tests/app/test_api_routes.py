@@ -35,6 +35,14 @@ def test_the_index_names_routes_that_exist(client: TestClient) -> None:
             assert client.get(path).status_code == 200
 
 
+def test_the_index_names_every_route(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    described = {f"{method.upper()} {path}" for path in paths for method in paths[path]}
+
+    # The page asks the index what the service can do.
+    assert described - {"GET /healthz"} <= set(client.get("/").json()["routes"])
+
+
 def test_the_tree_comes_as_json(client: TestClient) -> None:
     answer = client.get("/tree")
 

@@ -62,6 +62,7 @@ def test_no_label_can_have_unbounded_values() -> None:
         "method",
         "model",
         "outcome",
+        "outlet",
         "partition",
         "reason",
         "route",

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from learner import Encoder, Feature, Kind, LearnerError, Schema, SnapshotError, StreamingTree
-from learner.archive import DIGEST, FORMAT, MAGIC, pack, unpack
+from learner.archive import DIGEST, MODEL, pack, unpack
 from learner.kernels.tree import CLASSES, LEAF, NODES, PENDING, TABLE
 from learner.state import keeping_nodes
 from tests.fuzz.child import in_child
@@ -138,7 +138,7 @@ def sealed(body: bytes) -> bytes:
 
 def test_a_declared_size_is_not_believed() -> None:
     """An array that says it is an exabyte long costs nothing to refuse."""
-    head = MAGIC + struct.pack("<II", FORMAT, 1) + struct.pack("<H", 1) + b"a"
+    head = MODEL.magic + struct.pack("<II", MODEL.version, 1) + struct.pack("<H", 1) + b"a"
     for sizes in ((2**60,), (2**30, 2**30), (2**31, 0), (2**63, 2, 0)):
         shape = struct.pack(f"<B{len(sizes)}Q", len(sizes), *sizes)
         data = sealed(head + struct.pack("<B", 3) + b"<f8" + shape + bytes(64))
@@ -154,7 +154,7 @@ def test_a_declared_size_is_not_believed() -> None:
 
 @pytest.mark.parametrize("text", [b"|O", b"O8", b"<U9", b"i4,i4", b"<f2", b"f8", b"(2,)i4", b""])
 def test_only_types_of_models_are_read(text: bytes) -> None:
-    head = MAGIC + struct.pack("<II", FORMAT, 1) + struct.pack("<H", 1) + b"a"
+    head = MODEL.magic + struct.pack("<II", MODEL.version, 1) + struct.pack("<H", 1) + b"a"
     data = sealed(head + struct.pack("<B", len(text)) + text + struct.pack("<BQ", 1, 1) + bytes(8))
 
     with pytest.raises(SnapshotError, match="expected numbers"):
