@@ -18,12 +18,18 @@ from learner.errors import (
     SnapshotVersion,
     UnknownLabel,
     UnknownNode,
+    WorkerLost,
 )
+from learner.in_process import InProcess
+from learner.local_statistics import Beginning, LocalStatistics, Share
+from learner.message import Block, LocalResult, Message, Wave
 from learner.params import TreeParams
 from learner.schema import Feature, Kind, Schema, Value
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
 from learner.streaming_tree import SplitRecord, StreamingTree
 from learner.variants import VARIANTS, Variant
+from learner.vertical import Vertical, VerticalCounters, Workers, unfit
+from learner.vertical_tree import VerticalTree
 
 __all__ = [
     "HEAVIEST",
@@ -31,19 +37,26 @@ __all__ = [
     "VARIANTS",
     "BadValue",
     "Batch",
+    "Beginning",
+    "Block",
     "Codes",
     "Counters",
     "EncodeError",
     "Encoder",
     "Feature",
+    "InProcess",
     "Kind",
     "LearnerError",
+    "LocalResult",
+    "LocalStatistics",
+    "Message",
     "NodeView",
     "ParamsError",
     "Piece",
     "Schema",
     "SchemaError",
     "Shape",
+    "Share",
     "Snapshot",
     "SnapshotError",
     "SnapshotVersion",
@@ -55,6 +68,13 @@ __all__ = [
     "UnknownNode",
     "Value",
     "Variant",
+    "Vertical",
+    "VerticalCounters",
+    "VerticalTree",
+    "Wave",
+    "WorkerLost",
+    "Workers",
     "dense_batch",
     "seal",
+    "unfit",
 ]

@@ -8,7 +8,7 @@ What is read becomes a model only after learner/integrity.py has looked at all o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +52,7 @@ from learner.state import (
     spans,
     value_starts,
 )
+from learner.underway import PREFIX, underway_from
 from learner.variants import VARIANTS
 
 _RECORDS = {"node": NODE, "slot": SLOT, "column": COLUMN, "candidate": CANDIDATE}
@@ -68,10 +69,16 @@ class Model(NamedTuple):
     encoder: Encoder
     variant: str
     params: TreeParams
+    underway: dict[str, Array]  # decisions of workers, see learner/underway.py
 
 
 def model_pieces(
-    tree: Tree, sizes: Sizes, encoder: Encoder, variant: str, params: TreeParams
+    tree: Tree,
+    sizes: Sizes,
+    encoder: Encoder,
+    variant: str,
+    params: TreeParams,
+    underway: Mapping[str, Array],
 ) -> list[Piece]:
     """The canonical bytes of a model in pieces, up to their digest.
 
@@ -80,7 +87,8 @@ def model_pieces(
     named = _encoder_arrays(encoder)
     named |= _texts("model", [variant, *_tagged_params(params)])
     named |= _owned_nodes(tree) | _owned_slots(tree, sizes, encoder) | _owned_totals(tree)
-    return pieces(named | _owned_entries(tree) | _owned_candidates(tree, sizes, encoder))
+    named |= _owned_entries(tree) | _owned_candidates(tree, sizes, encoder)
+    return pieces(named | dict(underway))
 
 
 def _owned_nodes(tree: Tree) -> dict[str, Array]:
@@ -191,10 +199,15 @@ def unpack_model(data: bytes) -> Model:
     try:
         with np.errstate(all="ignore"):
             named = unpack(data)
+            underway = {name: named.pop(name) for name in list(named) if name.startswith(PREFIX)}
             encoder = _encoder_from(named)
             variant, params = _variant_from(named)
             stored = check_model(named, encoder, params, _names_beside(encoder))
-            return Model(*_tree_from(named, stored), encoder, variant, params)
+            tree, sizes = _tree_from(named, stored)
+            if underway:
+                columns = len(encoder.positions(Kind.NUMERIC)), len(encoder.positions(Kind.NOMINAL))
+                underway_from(underway, tree, columns, encoder.token_count, len(encoder.classes))
+            return Model(tree, sizes, encoder, variant, params, underway)
     except SnapshotError:
         raise
     except (ValueError, OverflowError, MemoryError, LearnerError) as error:
