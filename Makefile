@@ -1,6 +1,6 @@
 # Bare `make` prints this list. Everything happens in .venv; nothing is installed elsewhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup tools run test test-kafka test-faults test-peers check lint types contracts format docs bench bench-full bench-setup lock clean
+.PHONY: help setup tools run test test-kafka test-faults test-image test-peers check lint types contracts format docs bench bench-full bench-setup image version sbom lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -37,7 +37,7 @@ run: setup ## start the demo: broker, generator, learner and API on http://127.0
 	@$(BIN)/livetree demo
 
 test: setup check ## lint, types, import contracts and all tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -m 'not image'
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q tests/learner/test_small_cases.py
 
 test-kafka: setup ## tests on Apache Kafka itself, which they fetch (needs Java 17 and Maven)
@@ -45,6 +45,9 @@ test-kafka: setup ## tests on Apache Kafka itself, which they fetch (needs Java 
 
 test-faults: setup ## crashes and faults only: kill -9, damaged and refused checkpoints, lost brokers
 	@REQUIRE_KAFKA=1 $(BIN)/python -m pytest tests/faults
+
+test-image: setup ## build the image and run it, and the chart's pod (needs root, podman, buildah)
+	@REQUIRE_PODMAN=1 $(BIN)/python -m pytest -n 0 -m image tests/image tests/chart
 
 test-peers: bench-setup ## accuracy beside river and MOA
 	@$(BIN)/python -m pytest -n 0 tests/test_peers.py
@@ -65,7 +68,7 @@ format: setup ## format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-docs: setup ## write the generated tables of docs/ anew
+docs: setup ## write anew what is made from the code: tables of docs/, files of the chart
 	@$(BIN)/python -m docs.generate
 
 bench: setup ## all benchmarks, on little data: some minutes; peers where they are installed
@@ -77,9 +80,34 @@ bench-full: bench-setup ## all benchmarks in full, with all peers; writes docs/b
 bench-setup: setup ## install the peers: river, scikit-learn, MOA inside capymoa (needs Java 17)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[peers]'
 
-lock: setup ## resolve the dependencies anew into requirements.lock (needs uv)
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+REVISION = $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+IMAGE ?= livetree
+BUILD_ARGS ?=
+
+image: ## build the container image livetree:VERSION with docker, podman or buildah, whichever works
+	@for tool in docker podman buildah; do \
+		$$tool info >/dev/null 2>&1 || continue; \
+		test $$tool = docker && how="build" || how="build --format docker"; \
+		echo "building $(IMAGE):$(VERSION) with $$tool"; \
+		exec $$tool $$how --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
+			$(BUILD_ARGS) -t $(IMAGE):$(VERSION) .; \
+	done; echo "make image needs docker, podman or buildah that works; found none" >&2; exit 1
+
+version: ## print the version
+	@echo $(VERSION)
+
+sbom: setup ## list what the image is made of, with versions and hashes: dist/livetree.cdx.json (CycloneDX)
+	@mkdir -p dist
+	@$(BIN)/cyclonedx-py requirements requirements-run.lock --pyproject pyproject.toml \
+		--output-reproducible --of JSON -o dist/livetree.cdx.json
+	@echo dist/livetree.cdx.json
+
+lock: setup ## resolve the dependencies anew into requirements.lock and requirements-run.lock (needs uv)
 	@uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-emit-index-url --no-annotate -q -o requirements.lock
+	@uv pip compile pyproject.toml --extra avro --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-emit-index-url --no-annotate -q -c requirements.lock -o requirements-run.lock
 
 clean: ## remove .venv, caches and compiled kernels
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -3,7 +3,7 @@
     magic            8 bytes   b"LIVETREE"
     format version   4 bytes   little endian
     header length    4 bytes
-    header           JSON: offsets, topic, cluster, evaluation, what shaped the tree, ...
+    header           JSON: offsets, topic, cluster, evaluation, changes of the tree, ...
     model            the tree's own bytes, with its encoder; without their digest since version 2
     digest           32 bytes  SHA-256 of everything before
 
@@ -39,6 +39,7 @@ from app.errors import (
     CheckpointUnwritable,
     CheckpointVersion,
 )
+from app.history import NO_CHANGES, Changes, KeptChanges
 from app.log import get_logger
 from learner import Piece, SnapshotError, SnapshotVersion, seal
 
@@ -47,10 +48,11 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 MAGIC = b"LIVETREE"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 PREAMBLE = struct.Struct("<8sII")
 DIGEST_BYTES = 32
 WITH_MODEL_DIGEST = 1  # the version that had one digest in the other; still read
+WITHOUT_CHANGES = 2  # likewise
 SUFFIX = ".checkpoint"
 
 
@@ -66,6 +68,7 @@ class Checkpoint:
     created_at: str  # RFC 3339
     shaping: Mapping[str, Any] = field(default_factory=dict)  # settings that shape the tree
     evaluation: Mapping[str, Any] = field(default_factory=dict)
+    changes: Changes = NO_CHANGES  # of the tree
     topic_id: str | None = None  # which topic of this name; None: not known when it was written
     unsealed: Sequence[Piece] = ()  # a model to be written, instead of `model`: no digest yet
 
@@ -93,7 +96,8 @@ class Checkpoint:
         """Return the file's content up to its digest, not joined yet."""
         header = {name: getattr(self, name) for name in HEADER_FIELDS}
         header |= {"offsets": {str(p): o for p, o in self.offsets.items()}}
-        text = json.dumps(header, sort_keys=True, allow_nan=False).encode()
+        header |= {"changes": self.changes.to_dict()}
+        text = msgspec.json.encode(header, order="sorted")
         head = PREAMBLE.pack(MAGIC, FORMAT_VERSION, len(text)) + text
         return [head, *(self.unsealed or [self.model[:-DIGEST_BYTES]])]
 
@@ -106,7 +110,7 @@ class Checkpoint:
         if digest_of([body]) != digest:
             raise CheckpointUnreadable("its checksum does not fit: it is damaged")
         _, version, header_bytes = PREAMBLE.unpack_from(content)
-        if version not in (WITH_MODEL_DIGEST, FORMAT_VERSION):
+        if version not in (WITH_MODEL_DIGEST, WITHOUT_CHANGES, FORMAT_VERSION):
             raise CheckpointVersion(f"format version is {version}; expected {FORMAT_VERSION}")
         end = PREAMBLE.size + header_bytes
         if end > len(body):
@@ -120,6 +124,7 @@ class Checkpoint:
         if _is_deep(header.shaping):
             raise CheckpointUnreadable("its header is nested too deeply; expected settings")
         rest = {name: getattr(header, name) for name in HEADER_FIELDS}
+        rest |= {"changes": header.changes.changes()}
         model: list[Piece] = [body[end:]]
         if version != WITH_MODEL_DIGEST:
             model.append(seal(model)[0])
@@ -147,6 +152,7 @@ class Header(msgspec.Struct, forbid_unknown_fields=True):
     created_at: str
     shaping: dict[str, Any] = {}
     evaluation: dict[str, Any] = {}
+    changes: KeptChanges = msgspec.field(default_factory=KeptChanges)
     topic_id: str | None = None
     model_hash: str = ""  # before version 2
 

@@ -13,13 +13,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from app.checkpoint import Checkpoint, CheckpointFolder
 from app.deadletter import DeadLetters, NoDeadLetters
 from app.errors import AppError, CheckpointUnwritable, RegistryUnreachable, Unexpected
+from app.history import Changes, History
 from app.log import Seldom, get_logger
 from app.metrics import Metrics
+from app.question import Questions
 from app.serving import Published, Serving
 from app.settings import Settings
 from app.source import Record, Source, Start
@@ -57,6 +60,7 @@ class Consumer:
         self.source = source
         self.shaping = settings.tree_shaping()  # once: it may read the schema's file
         self.training = Training(settings)
+        self.questions = Questions()  # answered between two batches
         self.failure: AppError | LearnerError | None = None
         self.heartbeat = time.monotonic()  # when the loop last came round
         self.on_failure: Callable[[], None] = lambda: None
@@ -65,6 +69,7 @@ class Consumer:
         self._metrics = metrics
         self._checkpoints = checkpoints
         self._telemetry = Telemetry(metrics, settings.name)
+        self._history = History(settings.history.keep)
         self._seldom = Seldom()
         self._start_at = Start()
         self._waiting: Sequence[Record] = []  # polled, but their schemas cannot be had yet
@@ -79,9 +84,10 @@ class Consumer:
         self._checkpoint = _Due(checkpoint.every_seconds, checkpoint.every_events)
         self._checkpoint.done()  # the first one is due after its interval, a snapshot at once
 
-    def start(self, training: Training, start_at: Start) -> None:
-        """Begin in a thread, from a checkpoint's state or from none."""
+    def start(self, training: Training, start_at: Start, before: Changes | None = None) -> None:
+        """Begin in a thread, from a checkpoint's state, with the changes before, or from none."""
         self.training, self._start_at = training, start_at
+        self._history = History(self.settings.history.keep, before)
         self._kept = dict(start_at.offsets)
         self._telemetry.resume(training)
         self.heartbeat = time.monotonic()
@@ -122,6 +128,7 @@ class Consumer:
             self.heartbeat = time.monotonic()
             records = self._waiting or self.source.poll(self.settings.kafka.poll_batch)
             self._learn(records)
+            self.questions.answer(self.training.tree)
             if not records and not self._checkpoint.pending and self._moved():
                 self._checkpoint.add(1)
             if self._publish.due():
@@ -157,8 +164,20 @@ class Consumer:
             self._dead_letters.send(aside.record, aside.reason)
             self._telemetry.rejected(aside, kept=kept)
         self._telemetry.batch(self.source.topic, records, outcome, seconds)
+        self._note_changes()
         self._publish.add(outcome.learned)
         self._checkpoint.add(len(records))
+
+    def _note_changes(self) -> None:
+        """Write down what the batch did to the tree."""
+        tree = self.training.tree
+        if tree is None:
+            return
+        changes, skipped = tree.take_splits(), tree.take_unlogged()
+        if changes or skipped:
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            self._history.add(changes, self._named_positions(), now, skipped)
+            self._telemetry.changes(changes)
 
     def _wait(self, records: Sequence[Record], exc: RegistryUnreachable) -> None:
         """Keep the records for the next round: the registry's absence is no fault of theirs."""
@@ -175,6 +194,10 @@ class Consumer:
         """Return the next offset to learn of each partition: that of a record that waits."""
         first = {record.partition: record.offset for record in reversed(self._waiting)}
         return self.source.positions() | first
+
+    def _named_positions(self) -> dict[str, int]:
+        """Return the same by the names of the partitions."""
+        return {f"{self.source.topic}-{p}": o for p, o in self._positions().items()}
 
     def _moved(self) -> bool:
         """Whether offsets went by that no record had, and no checkpoint has or gets them.
@@ -193,9 +216,9 @@ class Consumer:
         if tree is None or not tree.counters().events:
             return
         started = time.perf_counter()
-        offsets = {f"{self.source.topic}-{p}": o for p, o in self._positions().items()}
+        offsets, changes = self._named_positions(), self._history.changes()
         snapshot, scores = tree.snapshot(), self.training.evaluation.scores()
-        self._serving.publish(Published(snapshot, time.time(), offsets, *scores))
+        self._serving.publish(Published(snapshot, time.time(), offsets, *scores, changes))
         seconds = time.perf_counter() - started
         self._publish.begun()
         self._publish.done(at_least_seconds=seconds / PUBLISH_SHARE)
@@ -221,6 +244,7 @@ class Consumer:
             events=tree.counters().events,
             shaping=self.shaping,
             evaluation=self.training.evaluation.to_dict(),
+            changes=self._history.changes(),
         )
         self._metrics.checkpoint_pause.observe(time.perf_counter() - copying)
         written = self._writer.submit(_write, self._checkpoints, checkpoint, started)

@@ -27,6 +27,8 @@
     │   ├── CheckpointLocked     another learner works in the same folder
     │   └── CheckpointUnwritable the folder or the disk refuses               (try again later)
     ├── NotReady                 no snapshot has been published yet           (HTTP 503)
+    ├── UnknownSnapshot          no snapshot that is held is the one meant    (HTTP 404)
+    ├── LearnerBusy              the learner does not answer in time          (HTTP 503)
     └── Unexpected               a fault of ours                              (exit 1)
 
 `POLICY` has one row for each of these and for each error of the learner.
@@ -177,6 +179,14 @@ class NotReady(AppError):
     """No snapshot has been published yet."""
 
 
+class UnknownSnapshot(AppError):
+    """No snapshot that is held is the one meant by ``at``."""
+
+
+class LearnerBusy(AppError):
+    """The learner did not answer a question in time, or too many wait already."""
+
+
 class Unexpected(AppError):
     """A fault of ours; the log has the whole story."""
 
@@ -211,6 +221,8 @@ POLICY: dict[type[Exception], Policy] = {
     CheckpointLocked: Policy(503, "checkpoint_locked", STOP, 4, "Checkpoint folder in use"),
     CheckpointUnwritable: Policy(503, "checkpoint_unwritable", STOP, 4, "Checkpoint not written"),
     NotReady: Policy(503, "not_ready", SKIP, 1, "Not ready"),
+    UnknownSnapshot: Policy(404, "unknown_snapshot", SKIP, 1, "No such snapshot"),
+    LearnerBusy: Policy(503, "learner_busy", SKIP, 1, "Learner busy"),
     Unexpected: Policy(500, "unexpected", STOP, 1, "Internal error"),
     learner.LearnerError: Policy(500, "learner", STOP, 1, "Learner failed"),
     learner.SchemaError: Policy(500, "schema", STOP, 2, "Schema is wrong"),

@@ -228,6 +228,12 @@ class Metrics:
             ["model", "kind"],
             EVENTS,
         )
+        self.split_forecast_error = self._histogram(
+            "split_forecast_error_events",
+            "Weight between a split and the last forecast of it, by outcome: early, late.",
+            ["model", "outcome"],
+            EVENTS,
+        )
         self.late_leaves = self._gauge(
             "late_leaves",
             "Audited leaves whose test has passed and that wait for their next attempt.",

@@ -30,6 +30,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 import learner
 from app.api_settings import AuthSettings, HttpSettings, TlsSettings
 from app.group import Group
+from app.publish_settings import PublishSettings, TimelineSettings
 from app.secret import MASK, hide, names_secret
 from app.settings_file import declared_schema, load_settings
 from app.tree_settings import TreeSettings
@@ -282,15 +283,6 @@ class DeadLetterSettings(Group):
     """Longest wait for their delivery; learning stops when it is not confirmed by then."""
 
 
-class PublishSettings(Group):
-    """When predictions see what was learned."""
-
-    every_seconds: float = Field(default=1.0, gt=0, le=3600)
-    """Seconds between two snapshots while events arrive."""
-    every_events: int = Field(default=0, ge=0)
-    """Also after so many events; 0: by time only."""
-
-
 class CheckpointSettings(Group):
     """The file that a restart continues from."""
 
@@ -304,6 +296,13 @@ class CheckpointSettings(Group):
     """Also after so many events, once the one before is written; 0: by time only."""
     keep: int = Field(default=3, ge=1, le=1000)
     """How many of the newest stay."""
+
+
+class HistorySettings(Group):
+    """The record of changes of the tree."""
+
+    keep: int = Field(default=5000, ge=1, le=100_000)
+    """Changes that `GET /splits` keeps; of leaves without a split, a quarter as many."""
 
 
 class EvaluationSettings(Group):
@@ -348,8 +347,12 @@ class Settings(BaseSettings):
     """Workers that keep the statistics of the attributes (variant `vht`)."""
     publish: PublishSettings = PublishSettings()
     """When predictions see what was learned."""
+    timeline: TimelineSettings = TimelineSettings()
+    """Snapshots that are held to look back at."""
     checkpoint: CheckpointSettings = CheckpointSettings()
     """The file that a restart continues from."""
+    history: HistorySettings = HistorySettings()
+    """The record of changes of the tree."""
     evaluation: EvaluationSettings = EvaluationSettings()
     """Prequential scores."""
     http: HttpSettings = HttpSettings()

@@ -15,6 +15,7 @@ from app.log import Seldom, get_logger
 from app.metrics import Metrics
 from app.source import Record, Source
 from app.training import Outcome, SetAside, Training
+from learner import SplitRecord
 
 log = get_logger(__name__)
 
@@ -23,6 +24,8 @@ EVERY_SECONDS = 1.0
 IGNORED = ("infinite", "too_many")
 OUTCOMES = ("split", "tie_split", "no_split")
 KINDS = ("bound", "tie", "replace", "move", "collapse")  # of a split, as a SplitRecord names them
+SPLITS = ("bound", "tie")  # of a leaf
+FORECASTS = ("early", "late")  # the split, beside what was foreseen
 
 
 class Telemetry:
@@ -59,8 +62,10 @@ class Telemetry:
             metrics.splits.labels(model, kind)
         for counter in self._work.values():
             counter.labels(model)
-        for kind in ("bound", "tie"):
+        for kind in SPLITS:
             metrics.split_delay.labels(model, kind)
+        for outcome in FORECASTS:
+            metrics.split_forecast_error.labels(model, outcome)
         for reason in IGNORED:
             metrics.values_ignored.labels(model, reason)
         for reason in sorted(set(REJECTIONS.values())):
@@ -112,6 +117,17 @@ class Telemetry:
                 message=str(reason.error),
             )
 
+    def changes(self, changes: Sequence[SplitRecord]) -> None:
+        """Measure how late splits came, and how far from where they were expected."""
+        metrics, model = self._metrics, self._model
+        for change in changes:
+            if change.delay >= 0:
+                metrics.split_delay.labels(model, change.kind).observe(change.delay)
+            if change.forecast >= 0 and change.kind in SPLITS:
+                error = change.n - change.forecast
+                outcome = "late" if error > 0 else "early"
+                metrics.split_forecast_error.labels(model, outcome).observe(abs(error))
+
     def tick(self, source: Source, training: Training) -> None:
         """Once a second: lag, rate, and how the tree stands."""
         now = time.monotonic()
@@ -156,9 +172,6 @@ class Telemetry:
             metrics.prequential_kappa.labels(model, name).set(_number(kappa))
         self._count(_totals(training))
         self._spread.tick(tree, training.executor)
-        for split in tree.take_splits():
-            if split.delay >= 0:
-                metrics.split_delay.labels(model, split.kind).observe(split.delay)
 
     def _count(self, totals: dict[str, int]) -> None:
         """Add what the totals have grown by since the last time."""

@@ -2,21 +2,27 @@
 
 The first run on a machine takes many seconds, later ones load the compiled kernels from their
 cache. Readiness waits for it, so that no request and no event pays for it.
+
+`python -m app.warmup [VARIANT ...]` does so for the variants named, or all, and for the
+generators, ahead of any start: images and machines are made ready with it.
 """
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from app.evaluation import Prequential
 from app.format import JsonFormat
 from app.json_reader import JsonReader
+from app.log import configure, get_logger
 from app.reader import PlainReader
 from app.settings import EventSettings, Settings
-from learner import Encoder, Feature, Kind, ParamsError, Schema, StreamingTree
+from learner import VARIANTS, Encoder, Feature, Kind, ParamsError, Schema, StreamingTree
+from streams import STREAMS, open_stream
 
 ROWS = 64
 
@@ -25,7 +31,7 @@ HASTE = {"n_min": 16.0, "n_first": 16.0, "tau": 1.0, "leaf_predictor": "nba"}
 
 
 def warm_up(variant: str = "vfdt", params: Mapping[str, Any] | None = None) -> float:
-    """Learn, split, predict and explain once with every kind of feature; return the seconds.
+    """Learn, split, predict and ask why once with every kind of feature; return the seconds.
 
     Which kernels a tree needs depends on its parameters. The first tree has exactly these.
     """
@@ -70,5 +76,26 @@ def _exercise(tree: StreamingTree) -> None:
     snapshot = tree.snapshot()
     snapshot.evaluate(batch)
     snapshot.path(batch, 0)
-    for _ in snapshot.walk():
-        pass
+    for node in snapshot.walk():
+        if node.kind == "leaf":
+            tree.copy_leaf(node.id).prospect()
+
+
+def main(names: Sequence[str]) -> int:
+    """Compile for these variants, or for all, and for the generators; return the exit code."""
+    configure()
+    log = get_logger("app.warmup")
+    unknown = sorted(set(names) - set(VARIANTS))
+    if unknown:
+        log.error("unknown variants", given=unknown, expected=list(VARIANTS))
+        return 2
+    for name in names or VARIANTS:
+        log.info("kernels ready", variant=name, seconds=round(warm_up(name), 1))
+    for name in STREAMS:
+        open_stream(name).take(1)
+    log.info("generators ready")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -14,6 +14,7 @@ from app.errors import AppError, CheckpointMismatch, Unexpected
 from app.evaluation import Prequential
 from app.file_source import FileSource
 from app.format import EventFormat
+from app.history import NO_CHANGES, Changes
 from app.kafka_source import KafkaSource
 from app.log import get_logger
 from app.metrics import Metrics
@@ -21,6 +22,7 @@ from app.serving import Serving
 from app.settings import Settings
 from app.settings_file import declared_schema
 from app.source import Source, Start
+from app.timeline import Timeline
 from app.training import Training, event_format, new_tree
 from learner import LearnerError, StreamingTree
 
@@ -45,6 +47,7 @@ class Service:
         self.serving = serving
         self.metrics = metrics
         self.consumer = consumer
+        self.questions = consumer.questions
         self._dead_letters = dead_letters
         self._checkpoints = checkpoints
         self._started = False
@@ -56,11 +59,11 @@ class Service:
         log.info("starting", settings=self.settings.shown())
         if self._checkpoints is not None:
             self._checkpoints.acquire()
-        training, start_at = self._restored()
+        restored = self._restored()
         self._started = True
-        self.consumer.start(training, start_at)
+        self.consumer.start(*restored)
 
-    def _restored(self) -> tuple[Training, Start]:
+    def _restored(self) -> tuple[Training, Start, Changes]:
         """Return the state of the newest checkpoint, or that of a new beginning."""
         settings, folder = self.settings, self._checkpoints
         restored = folder.restore(self._training_of) if folder is not None else None
@@ -69,10 +72,10 @@ class Service:
         if restored is None:
             schema = declared_schema(settings.schema_)
             tree = new_tree(settings, schema) if schema is not None else None
-            return Training(settings, tree, form=self._form), Start()
+            return Training(settings, tree, form=self._form), Start(), NO_CHANGES
         return restored
 
-    def _training_of(self, checkpoint: Checkpoint) -> tuple[Training, Start]:
+    def _training_of(self, checkpoint: Checkpoint) -> tuple[Training, Start, Changes]:
         settings = self.settings
         before = settings.shaping_before(checkpoint.shaping)
         require_fit(checkpoint, self.consumer.shaping, self.consumer.source.topic, before)
@@ -88,7 +91,8 @@ class Service:
             Prequential.from_dict(checkpoint.evaluation, settings.evaluation.window),
             self._form,
         )
-        return training, Start(checkpoint.offsets, checkpoint.identity, checkpoint.topic_id)
+        start_at = Start(checkpoint.offsets, checkpoint.identity, checkpoint.topic_id)
+        return training, start_at, checkpoint.changes
 
     def begin_shutdown(self) -> None:
         """Stop being ready, so that no new requests are sent here; learning goes on."""
@@ -138,7 +142,8 @@ def build(
 ) -> Service:
     """Return a service that is ready to start; touches neither broker nor disk."""
     metrics = metrics or Metrics()
-    serving = Serving()
+    look_back = settings.timeline
+    serving = Serving(Timeline(look_back.keep, look_back.every_seconds, look_back.max_bytes))
     folder = settings.checkpoint
     checkpoints = CheckpointFolder(folder.folder, folder.keep) if folder.enabled else None
     own_source = source or _source(settings)

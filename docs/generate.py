@@ -1,7 +1,8 @@
-"""Writes the tables of docs/settings.md and docs/metrics.md from the code they describe.
+"""Writes what can be told from the code: tables of the docs, files of the chart.
 
-`python -m docs.generate` rewrites what stands between the two markers of each file, and nothing
-else; with `--check` it changes nothing and ends with 1 when a file is out of date.
+`python -m docs.generate` rewrites what stands between the two markers of each page, and nothing
+else of it, and the files that are made as a whole; with `--check` it changes nothing and ends
+with 1 when a file is out of date.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from pydantic.fields import FieldInfo
 from app.metrics import Metrics
 from app.settings import FeatureSettings, Settings
 from app.settings_file import variable_of
+from docs.dashboard import dashboard_json
 from learner import VARIANTS
 
-FOLDER = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 
 KINDS: dict[object, str] = {
@@ -66,17 +68,27 @@ def metrics_table() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "settings.md": settings_tables,
-    "metrics.md": metrics_table,
+    "docs/settings.md": settings_tables,
+    "docs/metrics.md": metrics_table,
+}
+FILES: dict[str, Callable[[], str]] = {
+    "helm/livetree/grafana/dashboard.json": dashboard_json,
 }
 
 
-def page(name: str) -> str:
-    """The page as it should be: its own words, and the table of today."""
-    text = (FOLDER / name).read_text(encoding="utf-8")
+def current(name: str) -> str:
+    """The page or file as it should be; a page keeps its own words, around the table of today."""
+    if name in FILES:
+        return FILES[name]()
+    text = written(name)
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{PAGES[name]()}\n\n{END}{after}"
+
+
+def written(name: str) -> str:
+    """The page or file as it is."""
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 def _groups(
@@ -186,12 +198,12 @@ def _is_annotated(kind: Any) -> bool:
 
 def main(check: bool) -> int:
     """Write or compare every page; returns the exit code."""
-    stale = [name for name in PAGES if page(name) != (FOLDER / name).read_text(encoding="utf-8")]
+    stale = [name for name in (*PAGES, *FILES) if current(name) != written(name)]
     for name in stale:
         if check:
-            sys.stderr.write(f"docs/{name} is out of date; run: make docs\n")
+            sys.stderr.write(f"{name} is out of date; run: make docs\n")
         else:
-            (FOLDER / name).write_text(page(name), encoding="utf-8")
+            (ROOT / name).write_text(current(name), encoding="utf-8")
     return 1 if check and stale else 0
 
 

@@ -20,10 +20,13 @@ from learner.errors import (
     UnknownNode,
     WorkerLost,
 )
+from learner.facts import SplitFacts
+from learner.holding import held_bytes, reopened, set_apart
 from learner.in_process import InProcess
 from learner.local_statistics import Beginning, LocalStatistics, Share
 from learner.message import Block, LocalResult, Message, Wave
 from learner.params import TreeParams
+from learner.prospect import LeafCopy, Option, Prospect
 from learner.schema import Feature, Kind, Schema, Value
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
 from learner.streaming_tree import SplitRecord, StreamingTree
@@ -46,13 +49,16 @@ __all__ = [
     "Feature",
     "InProcess",
     "Kind",
+    "LeafCopy",
     "LearnerError",
     "LocalResult",
     "LocalStatistics",
     "Message",
     "NodeView",
+    "Option",
     "ParamsError",
     "Piece",
+    "Prospect",
     "Schema",
     "SchemaError",
     "Shape",
@@ -60,6 +66,7 @@ __all__ = [
     "Snapshot",
     "SnapshotError",
     "SnapshotVersion",
+    "SplitFacts",
     "SplitRecord",
     "Step",
     "StreamingTree",
@@ -75,6 +82,9 @@ __all__ = [
     "WorkerLost",
     "Workers",
     "dense_batch",
+    "held_bytes",
+    "reopened",
     "seal",
+    "set_apart",
     "unfit",
 ]

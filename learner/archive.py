@@ -23,7 +23,7 @@ import numpy.typing as npt
 from learner.errors import SnapshotError, SnapshotVersion
 
 MAGIC = b"LIVETREE"
-FORMAT = 2
+FORMAT = 3
 DIGEST = 32
 
 # All that a model is made of. Texts are looked up here and never parsed.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learner.kernels.nodes import give_back_slot, reactivate
+from learner.kernels.nodes import deactivate, reactivate
 from learner.kernels.rules import Rules
 from learner.kernels.tree import (
     BLOCK_BYTES,
@@ -98,7 +98,7 @@ def enforce_memory(
     fitting = max(1, int(np.searchsorted(np.cumsum(costs[ranked]), room, side="right")))
     for leaf in ranked[fitting:].tolist():
         if nodes["slot"][leaf] != NOWHERE:
-            give_back_slot(*handles, leaf)
+            deactivate(*handles, leaf)
             tree.counts[DEACTIVATED] += 1
     return [leaf for leaf in ranked[:fitting].tolist() if nodes["slot"][leaf] == NOWHERE]
 

@@ -17,12 +17,14 @@ import numpy.typing as npt
 from learner.archive import Piece, pieces, unpack
 from learner.encoder import Encoder
 from learner.errors import LearnerError, SnapshotError
-from learner.integrity import PLACES, check_model, stored_array
+from learner.fault import stored_array
+from learner.integrity import PLACES, check_model
 from learner.kernels.tree import (
     CANDIDATE,
     CLASSES,
     COLUMN,
     ENTRIES,
+    FACT,
     FIRST_BLOCK,
     FREE_HISTOGRAMS,
     FREE_SLOTS,
@@ -38,6 +40,7 @@ from learner.kernels.tree import (
     SLOTS,
     TABLE,
     TOKENS,
+    UNLOGGED,
     Tree,
 )
 from learner.params import TreeParams
@@ -55,7 +58,7 @@ from learner.state import (
 from learner.underway import PREFIX, underway_from
 from learner.variants import VARIANTS
 
-_RECORDS = {"node": NODE, "slot": SLOT, "column": COLUMN, "candidate": CANDIDATE}
+_RECORDS = {"node": NODE, "fact": FACT, "slot": SLOT, "column": COLUMN, "candidate": CANDIDATE}
 _OF_INTERVALS = ("low", "step")  # of a column: left over from another one where none are laid
 
 Array = npt.NDArray[Any]
@@ -93,7 +96,7 @@ def model_pieces(
 
 def _owned_nodes(tree: Tree) -> dict[str, Array]:
     used, classes = int(tree.counts[NODES]), int(tree.counts[CLASSES])
-    named = _fields("node", tree.node[:used])
+    named = _fields("node", tree.node[:used]) | _fields("fact", tree.fact[:used])
     keeps = keeping_nodes(tree)
     named["node.slot"] = np.where(keeps, np.cumsum(keeps) - 1, -1).astype(np.int32)
     named["tree.votes"] = tree.votes[:used, :classes].copy()
@@ -185,7 +188,7 @@ def _owned_candidates(tree: Tree, sizes: Sizes, encoder: Encoder) -> dict[str, A
 def _owned_totals(tree: Tree) -> dict[str, Array]:
     counts = tree.counts.copy()
     counts[SLOTS] = int(keeping_nodes(tree).sum())
-    counts[FREE_SLOTS] = counts[LOGGED] = counts[PENDING_BRANCHES] = 0
+    counts[FREE_SLOTS] = counts[LOGGED] = counts[UNLOGGED] = counts[PENDING_BRANCHES] = 0
     counts[FREE_HISTOGRAMS] = counts[HISTOGRAMS] = counts[ENTRIES] = 0
     return {
         "tree.counts": counts,
@@ -249,7 +252,7 @@ def _tree_from(named: dict[str, Array], stored: Sizes) -> tuple[Tree, Sizes]:
     )
     tree = new_tree(sizes)
     tree.moments[:, :, LOW], tree.moments[:, :, HIGH] = np.inf, -np.inf  # of classes to come
-    for name in ("node", "slot", "candidate"):
+    for name in ("node", "fact", "slot", "candidate"):
         for field in _RECORDS[name].names or ():
             if f"{name}.{field}" in named:
                 copy_into(getattr(tree, name)[field], named[f"{name}.{field}"])

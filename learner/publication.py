@@ -22,7 +22,7 @@ from learner.snapshot import Snapshot
 from learner.state import Sizes, tree_reference
 
 # What predicting reads; of the statistics only where leaves answer by naive Bayes.
-OF_NODES = ("node", "votes", "seen")
+OF_NODES = ("node", "votes", "seen", "fact")
 OF_SLOTS = ("slot", "moments", "values", "tokens", "bins", "bin_shape")
 OF_ALL = ("counts", "weight")
 
@@ -132,7 +132,7 @@ class Publisher:
         copy.catch_up(tree, handles[0])
         snapshot = Snapshot(
             copy.tree, (copy.handle, handles[1]), copy.spare, sizes, layout,
-            self._frozen(encoder), variant, params,
+            self.frozen(encoder), variant, params,
         )  # fmt: skip
         copy.lend(snapshot)
         self._copies = [*self._copies, copy][-MOST_COPIES:]
@@ -156,7 +156,8 @@ class Publisher:
         for copy in self._copies:
             copy.miss(change, int(tree.counts[NODES]))
 
-    def _frozen(self, encoder: Encoder) -> Encoder:
+    def frozen(self, encoder: Encoder) -> Encoder:
+        """What the encoder knows now, for those who read while it learns on."""
         if self._encoder is None or self._revision != encoder.revision:
             self._encoder = encoder.frozen(self._encoder)
             self._revision = encoder.revision

@@ -7,10 +7,11 @@ between is the delay. [SJH20] Sec. 5 and [LWH18] define it so.
 
 from __future__ import annotations
 
+from learner.kernels.history import log_change
 from learner.kernels.jit import flag, inner, int64
 from learner.kernels.nodes import give_back_slot, has_room_below
 from learner.kernels.ranking import evaluate, is_pure, split_test
-from learner.kernels.rules import BY_TIE, NO_SPLIT_YET, Rules, Scratch
+from learner.kernels.rules import BY_BOUND, BY_TIE, NO_SPLIT_YET, Rules, Scratch
 from learner.kernels.splitting import install_split
 from learner.kernels.tree import (
     AUDITED_SPLITS,
@@ -26,7 +27,7 @@ from learner.kernels.tree import (
     Layout,
     Tree,
 )
-from learner.variants.vfdt import after_failure, best_branches, count_attempt, log_change
+from learner.variants.vfdt import after_failure, best_branches, count_attempt
 
 
 @inner
@@ -61,11 +62,12 @@ def consider_beside_reference(
             return
         watch.reference_n = at.n
         watch.reference_tie = outcome == BY_TIE
-        install_split(tree, layout, rules, scratch, node, branches)
+        install_split(tree, layout, rules, scratch, node, branches, outcome)
     if due:
         count_attempt(tree, scratch)
         counts[AUDITED_SPLITS] += 1
         counts[SPLITS_TIE if watch.reference_tie else SPLITS_BOUND] += 1
         kind = int64(TIE if watch.reference_tie else BOUND)
-        log_change(tree, scratch, node, kind, at.n - watch.reference_n)
+        reason = int64(BY_TIE if watch.reference_tie else BY_BOUND)
+        log_change(tree, scratch, node, kind, reason, at.n - watch.reference_n)
         give_back_slot(tree, layout, node)

@@ -13,6 +13,7 @@ from learner.answering import Answering
 from learner.batch import Batch
 from learner.encoder import Encoder
 from learner.errors import UnknownNode
+from learner.facts import SplitFacts, importance, split_facts
 from learner.kernels.rules import MAJORITY
 from learner.kernels.tally import count_nodes
 from learner.kernels.tree import (
@@ -49,7 +50,7 @@ from learner.kernels.tree import (
 )
 from learner.memory import model_bytes
 from learner.params import TreeParams
-from learner.reading import KIND_NAMES, attribute, test_text
+from learner.reading import KIND_NAMES, attribute, branch_text, condition, set_of, test_text
 from learner.row_walk import RowWalk
 from learner.schema import Schema, Value
 from learner.state import Sizes
@@ -123,6 +124,9 @@ class NodeView(NamedTuple):
     prediction: Value | None
     active: bool  # a leaf that keeps statistics, or an inner node
     n: float  # observed since it was created; at an inner node when it split
+    created_at: int  # events learned when it was made
+    age_events: int  # events since
+    split: SplitFacts | None  # of an inner node
 
 
 def counters_of(tree: Tree) -> Counters:
@@ -154,6 +158,7 @@ class Snapshot:
         variant: str,
         params: TreeParams,
     ) -> None:
+        self.parts = tree, handles[1], sizes, layout, encoder, variant, params
         used = int(tree.counts[NODES])
         self._tree = tree._replace(
             node=tree.node[:used], votes=tree.votes[:used], seen=tree.seen[:used]
@@ -235,7 +240,7 @@ class Snapshot:
         node = self._place_of(int(self.leaves(batch.part(row, row + 1))[0]))
         steps = []
         while (parent := int(nodes["parent"][node])) != NOWHERE:
-            operator, value = self._condition(node)
+            operator, value = condition(self._tree, self._encoder, node)
             kind, column = int(nodes["kind"][parent]), int(nodes["column"][parent])
             position, _ = attribute(self._encoder, kind, column)
             steps.append(
@@ -261,51 +266,6 @@ class Snapshot:
         code = int(batch.nominal[row, column])
         return None if code < 0 else self._encoder.value_name(position, code)
 
-    def _condition(self, node: int) -> tuple[str, Any]:
-        """Operator and value of the branch that leads to a node."""
-        nodes = self._tree.node
-        parent = int(nodes["parent"][node])
-        kind, column, cut = (
-            int(nodes["kind"][parent]),
-            int(nodes["column"][parent]),
-            nodes["cut"][parent],
-        )
-        position, token = attribute(self._encoder, kind, column)
-        second = node != nodes["child"][parent]
-        if kind == NUMERIC:
-            return (">" if second else "<="), float(cut)
-        if kind == EQUALS:
-            return ("!=" if second else "=="), self._encoder.value_name(position, int(cut))
-        if kind == CONTAINS:
-            return ("contains" if second else "not contains"), token
-        if kind == SUBSET:
-            return ("not in" if second else "in"), list(self._set_of(parent))
-        value = int(nodes["value"][node])
-        return ("other", None) if value < 0 else ("==", self._encoder.value_name(position, value))
-
-    def _set_of(self, node: int) -> tuple[Value, ...]:
-        """The values of the set that a node tests for."""
-        nodes = self._tree.node
-        start, length = int(nodes["table_start"][node]), int(nodes["table_length"][node])
-        codes = np.flatnonzero(self._tree.tables[start : start + length] == 1)
-        position, _ = attribute(self._encoder, SUBSET, int(nodes["column"][node]))
-        return tuple(self._encoder.value_name(position, int(code)) for code in codes)
-
-    def _branch(self, node: int) -> str:
-        nodes = self._tree.node
-        parent = int(nodes["parent"][node])
-        if parent == NOWHERE:
-            return ""
-        position, _ = attribute(
-            self._encoder, int(nodes["kind"][parent]), int(nodes["column"][parent])
-        )
-        operator, value = self._condition(node)
-        shown = f"{value:.6g}" if isinstance(value, float) else value
-        if isinstance(value, list):
-            shown = ", ".join(map(str, value))
-        end = "is missing or other" if operator == "other" else f"{operator} {shown}"
-        return f"{self._encoder.feature_name(position)} {end}"
-
     def walk(self, root: int | None = None, depth: int | None = None) -> Iterator[NodeView]:
         """Nodes in pre-order below a node id, down to a depth (0: the node alone)."""
         nodes = self._tree.node
@@ -318,6 +278,21 @@ class Snapshot:
             yield self._view(node, children[node], votes[node], traffic)
             if depth is None or nodes["depth"][node] - nodes["depth"][top] < depth:
                 stack.extend(reversed(children[node]))
+
+    def importance(self) -> dict[str, float]:
+        """Features with a split and their share of all gain, weighted by traffic, largest first."""
+        return importance(self._tree.node, self._tree.fact, self._traffic(), self._encoder)
+
+    def levels(self, root: int | None = None) -> list[int]:
+        """How many nodes there are at each level from a node id down, itself the first."""
+        parent, depth = self._tree.node["parent"].tolist(), self._tree.node["depth"]
+        top = 0 if root is None else self._place_of(root)
+        inside = np.zeros(len(parent), np.bool_)
+        inside[top] = True
+        for node in range(top + 1, len(parent)):  # parents come before their children
+            inside[node] = inside[parent[node]]
+        found: list[int] = np.bincount(depth[inside] - depth[top]).tolist()
+        return found
 
     def _place_of(self, node_id: int) -> int:
         found = np.flatnonzero(self._tree.node["id"] == node_id)
@@ -382,16 +357,16 @@ class Snapshot:
             elif kind == EQUALS:
                 values = (self._encoder.value_name(position, int(cut)),)
             elif kind == SUBSET:
-                values = self._set_of(node)
+                values = set_of(self._tree, self._encoder, node)
                 test = f"{feature} in {', '.join(map(str, values))}"
             elif token is not None:
                 values = (token,)
-        parent = int(nodes["parent"][node])
+        parent, fact = int(nodes["parent"][node]), self._tree.fact[node]
         return NodeView(
             id=int(nodes["id"][node]),
             parent=None if parent == NOWHERE else int(nodes["id"][parent]),
             depth=int(nodes["depth"][node]),
-            branch=self._branch(node),
+            branch=branch_text(self._tree, self._encoder, node),
             kind=KIND_NAMES.get(kind, "leaf"),
             feature=feature,
             test=test,
@@ -404,6 +379,9 @@ class Snapshot:
             prediction=self._prediction(node, votes),
             active=kind != LEAF or int(nodes["slot"][node]) != NOWHERE,
             n=float(nodes["n"][node]),
+            created_at=int(fact["created"]),
+            age_events=self.events - int(fact["created"]),
+            split=split_facts(fact, self._encoder),
         )
 
     def _prediction(self, node: int, weights: Floats) -> Value | None:

@@ -27,6 +27,7 @@ from learner.kernels.tree import (
     COLUMN,
     COUNTS,
     ENTRIES,
+    FACT,
     FIRST_BLOCK,
     HIGH,
     HISTOGRAMS,
@@ -234,6 +235,7 @@ def array_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
         "node": (n,),
         "votes": (n, c),
         "seen": (n, c),
+        "fact": (n,),
         "slot": (s,),
         "moments": (s, c, MISSING + 1, numeric),
         "values": (s, c, places),
@@ -275,7 +277,7 @@ def array_dtype(name: str) -> np.dtype[Any]:
 
 
 _DTYPES: dict[str, Any] = {
-    **{"node": NODE, "slot": SLOT, "column": COLUMN, "candidate": CANDIDATE},
+    **{"node": NODE, "fact": FACT, "slot": SLOT, "column": COLUMN, "candidate": CANDIDATE},
     **dict.fromkeys(("barred", "barred_tokens", "pruned", "touched"), np.int8),
     **dict.fromkeys(("free", "tables", "entry_class", "free_histograms"), np.int32),
     **dict.fromkeys(("counts", "free_blocks"), np.int64),

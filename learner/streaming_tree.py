@@ -26,6 +26,7 @@ from learner.kernels.tree import (
     NOWHERE,
     PENDING,
     SHORT_OF_ROOM,
+    UNLOGGED,
     Tree,
 )
 from learner.loop import learn_at_leaves
@@ -33,8 +34,9 @@ from learner.memory import enforce_memory, give_statistics, model_bytes
 from learner.model_bytes import model_pieces, unpack_model
 from learner.params import TreeParams
 from learner.paths import learn_along_paths
+from learner.prospect import LeafCopy, place_of_leaf
 from learner.publication import Publisher
-from learner.reading import CHANGE_NAMES, attribute_name, test_text
+from learner.reading import CHANGE_NAMES, REASON_NAMES, attribute_name, test_text
 from learner.schema import Kind
 from learner.scratch import new_scratch
 from learner.snapshot import Counters, Shape, Snapshot, counters_of
@@ -64,16 +66,19 @@ class SplitRecord(NamedTuple):
     """One structural change of the tree."""
 
     event: int  # events learned when it happened
-    node: int  # id of the leaf that split
+    node: int  # id
     depth: int
-    kind: str  # bound, tie; replace, move, collapse where splits are looked at again
-    feature: str
+    kind: str  # bound, tie; replace, move, collapse; deactivate, reactivate of statistics
+    feature: str  # empty where there is no test
     test: str
     n: float  # weight the leaf had observed
     merit: float
     second_merit: float
     bound: float
     delay: float  # events since the test would first have passed; -1 where not audited
+    reason: str | None  # bound, tie
+    second: str | None  # test of the runner-up; None: not to split
+    forecast: float  # n at which the last failed attempt foresaw the split; -1 where it did not
 
 
 class StreamingTree:
@@ -112,6 +117,7 @@ class StreamingTree:
         self._rules = params.rules(has_numeric=sizes.numeric > 0)
         self._fitted = NOT_FITTED
         self._split_lines: deque[list[float]] = deque(maxlen=KEPT_SPLITS)
+        self._unlogged = 0
         self._values_learned = np.array(encoder.value_counts(), np.int64)
         self._publisher = Publisher()
         self._underway: dict[str, npt.NDArray[Any]] = {}  # decisions, where workers were asked
@@ -235,6 +241,7 @@ class StreamingTree:
         if chosen:
             self._fit(len(chosen))
             give_statistics(self._tree, self._handles[:3], chosen)
+        self._drain_log()
 
     def _checked(
         self,
@@ -287,6 +294,8 @@ class StreamingTree:
         if counts[LOGGED]:
             self._split_lines += self._tree.log[: counts[LOGGED]].tolist()
             counts[LOGGED] = 0
+        self._unlogged += int(counts[UNLOGGED])
+        counts[UNLOGGED] = 0
 
     def take_splits(self) -> list[SplitRecord]:
         """Structural changes since the last call, at most the last KEPT_SPLITS."""
@@ -294,10 +303,18 @@ class StreamingTree:
         self._split_lines.clear()
         return records
 
+    def take_unlogged(self) -> int:
+        """Leaves that lost or got statistics since the last call, too many at once to be told."""
+        unlogged, self._unlogged = self._unlogged, 0
+        return unlogged
+
     def _split_record(
         self, event: float, node: float, depth: float, change: float, kind: float, column: float,
-        cut: float, *rest: float,
+        cut: float, n: float, merit: float, second_merit: float, bound: float, delay: float,
+        reason: float, second_kind: float, second_column: float, second_cut: float,
+        forecast: float,
     ) -> SplitRecord:  # fmt: skip
+        second = test_text(self.encoder, int(second_kind), int(second_column), second_cut)
         return SplitRecord(
             int(event),
             int(node),
@@ -305,7 +322,14 @@ class StreamingTree:
             CHANGE_NAMES[int(change)],
             attribute_name(self.encoder, int(kind), int(column)),
             test_text(self.encoder, int(kind), int(column), cut),
-            *rest,
+            n,
+            merit,
+            second_merit,
+            bound,
+            delay,
+            REASON_NAMES.get(int(reason)),
+            second or None,
+            forecast,
         )
 
     def counters(self) -> Counters:
@@ -340,6 +364,16 @@ class StreamingTree:
         return self._publisher.publish(
             self._tree, self._handles[:2], self._sizes, self._layout, self.encoder,
             self.variant, self.params,
+        )  # fmt: skip
+
+    def copy_leaf(self, node_id: int) -> LeafCopy:
+        """A leaf as it is now, which tells why it has not split; raises UnknownNode."""
+        self._keep_up()
+        node = place_of_leaf(self._tree, self.encoder, node_id)
+        encoder = self._publisher.frozen(self.encoder)
+        return LeafCopy(
+            self._tree, self._sizes, self._layout, self._rules, encoder, node,
+            plain=self._is_plain() and not self._counts_along_paths(),
         )  # fmt: skip
 
     def to_bytes(self) -> bytes:

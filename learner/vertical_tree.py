@@ -20,11 +20,13 @@ from learner.batch import Batch
 from learner.errors import LearnerError, ParamsError
 from learner.kernels.jit import by_reference
 from learner.kernels.rules import BEST_COLUMN, BEST_KIND, NO_SPLIT_YET, RANKING
-from learner.kernels.tree import EVENTS, LOGGED, NODES, NOWHERE, SLOTS, TABLE
+from learner.kernels.tree import EVENTS, LOGGED, NODES, NOWHERE, SLOTS, TABLE, Tree
 from learner.local_statistics import Beginning, Share, events_reference
 from learner.message import Block, Child, Done, Drop, Events, Message, Wave
 from learner.model_bytes import model_pieces
+from learner.prospect import LeafCopy, place_of_leaf
 from learner.shares import joined, known_to, state_of, without_columns
+from learner.state import Sizes, layout_for
 from learner.streaming_tree import StreamingTree, room_for_answers
 from learner.underway import (
     TOTALS,
@@ -258,7 +260,7 @@ class VerticalTree(StreamingTree):
         self._totals["delay"] += 0 if synchronous else now - question.event
         if verdict.outcome == NO_SPLIT_YET:
             self._scratch.ranking[:] = verdict.ranking
-            refuse(self._handles[0], self._handles[3])
+            refuse(*self._handles, leaf)
             return []
         self._split(leaf, verdict, question.event if synchronous else now)
         flow[LOST] += missed
@@ -323,8 +325,7 @@ class VerticalTree(StreamingTree):
     def to_pieces(self) -> list[Piece]:
         """The bytes of the whole model, which do not tell how many workers learned it."""
         self._keep_up()
-        known, states = known_to(self.encoder), self._workers.states()
-        whole, sizes = joined(self._tree, self._sizes, known, self._shares, states)
+        whole, sizes = self._whole()
         underway: dict[str, Array] = {}
         if self.vertical.mode != "sync":
             for question in self._questions:
@@ -334,6 +335,20 @@ class VerticalTree(StreamingTree):
             how = self.vertical.numbers()
             underway = underway_arrays(how, totals, self._questions, self._tree)
         return model_pieces(whole, sizes, self.encoder, self.variant, self.params, underway)
+
+    def copy_leaf(self, node_id: int) -> LeafCopy:
+        """A leaf as it is now, with the statistics of all workers; raises UnknownNode."""
+        self._keep_up()
+        node = place_of_leaf(self._tree, self.encoder, node_id)
+        whole, sizes = self._whole()
+        encoder = self._publisher.frozen(self.encoder)
+        layout = layout_for(self.encoder, sizes)
+        return LeafCopy(whole, sizes, layout, self._rules, encoder, node, plain=True)
+
+    def _whole(self) -> tuple[Tree, Sizes]:
+        """The tree with the statistics of all workers, as a copy."""
+        known, states = known_to(self.encoder), self._workers.states()
+        return joined(self._tree, self._sizes, known, self._shares, states)
 
     def vertical_counters(self) -> VerticalCounters:
         """What happened between the aggregator and the workers."""

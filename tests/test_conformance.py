@@ -20,6 +20,7 @@ from learner import (
     Encoder,
     Feature,
     Kind,
+    NodeView,
     ParamsError,
     Schema,
     StreamingTree,
@@ -392,7 +393,14 @@ def test_weight_two_is_the_same_as_every_event_twice(variant: str) -> None:
     doubled.learn(copies, np.repeat(y, 2))
 
     assert heavy.shape().nodes > 5
-    assert list(heavy.snapshot().walk()) == list(doubled.snapshot().walk())
+    assert list(heavy.snapshot().walk()) == list(map(counted_in_pairs, doubled.snapshot().walk()))
+
+
+def counted_in_pairs(view: NodeView) -> NodeView:
+    """Its moments in pairs of events."""
+    split = view.split and view.split._replace(event=view.split.event // 2)
+    created, age = view.created_at // 2, view.age_events // 2
+    return view._replace(created_at=created, age_events=age, split=split)
 
 
 def test_audit_never_changes_the_tree(variant: str) -> None:

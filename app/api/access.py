@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.api import docs
 from app.api.body import CLOSE
 from app.api.keys import Keys
 from app.api.problems import Refused, respond
@@ -17,7 +18,7 @@ from app.metrics import Metrics
 
 PROBES = frozenset({"/livez", "/healthz", "/readyz"})
 METRICS = frozenset({"/metrics"})
-DOCS = frozenset({"/docs", "/openapi.json"})
+DOCS = docs.PATHS | {"/openapi.json"}
 
 BEARER = b"bearer "
 HOW = "'Authorization: Bearer KEY' or 'X-API-Key: KEY'"
@@ -28,8 +29,8 @@ log = get_logger("app.api")
 def open_paths(auth: AuthSettings) -> frozenset[str]:
     """Return the paths that answer without a key."""
     metrics = METRICS if auth.open_metrics else frozenset()
-    docs = DOCS if auth.open_docs else frozenset()
-    return PROBES | metrics | docs
+    described = DOCS if auth.open_docs else frozenset()
+    return PROBES | metrics | described
 
 
 class Gate:

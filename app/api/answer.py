@@ -58,6 +58,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
     probabilities: bool = True
     path: bool = False
+    at: str | None = None  # which snapshot is to answer
 
 
 class Answers:

@@ -11,10 +11,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import description, problems
 from app.api.access import Gate, open_paths
+from app.api.docs import docs_router
 from app.api.health import health_router
+from app.api.leaves import leaves_router
 from app.api.model import model_router
 from app.api.observe import Observe
 from app.api.predict import PATH, PredictRoute
+from app.api.splits import splits_router
+from app.api.timeline import timeline_router
 from app.api.tree import tree_router
 from app.wiring import Service
 
@@ -41,11 +45,20 @@ def create_app(service: Service) -> FastAPI:
         version=package_version(),
         openapi_tags=description.TAGS,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        docs_url=None,
         redoc_url=None,
     )
     predict = PredictRoute(service)
     add_predict(app, predict)
-    routers = (tree_router(service), model_router(service), health_router(service))
+    routers = (
+        tree_router(service),
+        splits_router(service),
+        timeline_router(service),
+        leaves_router(service),
+        model_router(service),
+        health_router(service),
+        docs_router(),
+    )
     for router in routers:
         app.include_router(router)
     problems.install(app)

@@ -13,8 +13,12 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from app.api.answer import ManyAnswer, SingleAnswer
+from app.api.leaves import SCHEMAS as LEAVES
 from app.api.problems import SCHEMA as PROBLEM
 from app.api.problems import responses
+from app.api.splits import SCHEMAS as SPLITS
+from app.api.timeline_schema import DIFFERENCE, SNAPSHOTS
+from app.moment import ABOUT as AT_ABOUT
 
 ABOUT = """
 Events arrive on a Kafka topic; the tree learns from each of them once and never stops. This API
@@ -24,8 +28,7 @@ id in every answer. Predicting does not change the model.
 Errors are `application/problem+json` (RFC 9457): `detail` names the thing, the value and what was
 expected; `field` names the culprit where it has a name.
 
-This document is `/openapi.json`. The page `/docs` shows it in a browser and loads its scripts from
-the internet; everything else works without.
+This document is `/openapi.json`. The page `/docs` shows it in a browser.
 """.strip()
 
 TAGS = [
@@ -96,6 +99,12 @@ PREDICT_EXTRA: dict[str, Any] = {
             "description": "true adds the tests from the root to the leaf.",
             "schema": {"type": "boolean", "default": False},
         },
+        {
+            "name": "at",
+            "in": "query",
+            "description": f"Answer from an earlier snapshot. {AT_ABOUT}",
+            "schema": {"type": "string"},
+        },
     ],
 }
 
@@ -122,8 +131,10 @@ PREDICT_RESPONSES: dict[int | str, dict[str, Any]] = {
             }
         },
     },
-    **responses(400, 413, 415, 422, 503),
+    **responses(400, 404, 413, 415, 422, 503),
 }
+
+_IMPORTANCE = {"feature": "age", "importance": 1.0}
 
 MODEL_EXAMPLE = {
     "name": "livetree",
@@ -132,6 +143,7 @@ MODEL_EXAMPLE = {
     "events": 12000,
     "counters": {"split_attempts": 55, "splits_bound": 1, "splits_tie": 0, "no_split": 54},
     "shape": {"nodes": 3, "leaves": 2, "active_leaves": 2, "depth": 1},
+    "importance": [_IMPORTANCE],
     "memory_bytes": 4064,
     "accuracy": 0.871,
     "kappa": 0.702,
@@ -165,6 +177,17 @@ _NODE = {
     "share": 1.0,
     "n": 1400.0,
     "active": True,
+    "created_at": 0,
+    "age_events": 12000,
+    "split": {
+        "reason": "bound",
+        "merit": 0.214,
+        "second_merit": 0.083,
+        "bound": 0.0759,
+        "n": 1400.0,
+        "event": 1400,
+        "second": "salary <= 51200",
+    },
 }
 
 TREE_EXAMPLE = {
@@ -173,15 +196,26 @@ TREE_EXAMPLE = {
     "events": 12000,
     "shape": {"nodes": 3, "leaves": 2, "active_leaves": 2, "depth": 1},
     "root": 0,
+    "importance": [_IMPORTANCE],
     "nodes": [_NODE],
 }
 
 _LABEL = {"anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "null")]}
 _NUMBERS = {"type": "object", "additionalProperties": {"type": "number"}}
 _SCORE = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+_IMPORTANCES = {
+    "type": "array",
+    "description": "Features that the tree tests, the most important first; shares sum to 1.",
+    "items": {
+        "type": "object",
+        "properties": {"feature": {"type": "string"}, "importance": {"type": "number"}},
+    },
+}
 
 SCHEMAS: dict[str, Any] = {
     "Problem": PROBLEM,
+    "Snapshots": SNAPSHOTS,
+    "Difference": DIFFERENCE,
     "PredictBody": {
         "title": "PredictBody",
         "description": "Features of one row, or instances of many. What a feature may be is in "
@@ -204,6 +238,7 @@ SCHEMAS: dict[str, Any] = {
             "events": {"type": "integer"},
             "shape": _NUMBERS,
             "root": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "importance": _IMPORTANCES,
             "nodes": {"type": "array", "items": _ref("Node")},
         },
     },
@@ -233,8 +268,30 @@ SCHEMAS: dict[str, Any] = {
             "share": {"type": "number", "description": "That weight as a share of all."},
             "n": {"type": "number", "description": "Weight learned by this node itself."},
             "active": {"type": "boolean", "description": "Whether it still gathers statistics."},
+            "created_at": {"type": "integer", "description": "Events learned when it was made."},
+            "age_events": {"type": "integer", "description": "Events since."},
+            "split": {"anyOf": [_ref("SplitFacts"), {"type": "null"}]},
         },
     },
+    "SplitFacts": {
+        "type": "object",
+        "title": "SplitFacts",
+        "description": "Why a node has its test, as things were when it was installed.",
+        "properties": {
+            "reason": {"enum": ["bound", "tie"]},
+            "merit": {"type": "number", "description": "Gain of the test."},
+            "second_merit": {**_SCORE, "description": "Gain of the runner-up; null: none."},
+            "bound": {"type": "number", "description": "The lead that was asked for."},
+            "n": {"type": "number", "description": "Weight that the node had observed."},
+            "event": {"type": "integer", "description": "Events learned by the tree."},
+            "second": {
+                "anyOf": [{"type": "string"}, {"type": "null"}],
+                "description": "Test of the runner-up; null: not to split.",
+            },
+        },
+    },
+    **SPLITS,
+    **LEAVES,
     "Model": {
         "type": "object",
         "title": "Model",
@@ -249,6 +306,7 @@ SCHEMAS: dict[str, Any] = {
             "events": {"type": "integer", "description": "Events learned."},
             "counters": _NUMBERS,
             "shape": _NUMBERS,
+            "importance": _IMPORTANCES,
             "memory_bytes": {"type": "integer"},
             "accuracy": _SCORE,
             "kappa": _SCORE,
@@ -284,7 +342,16 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-WHOLE = ("Tree", "Node", "Model", "Schema")  # answers that always have all of their fields
+WHOLE = (
+    "Tree",
+    "Node",
+    "SplitFacts",
+    "Splits",
+    "Change",
+    "LeafProspect",
+    "Model",
+    "Schema",
+)  # answers that always have all of their fields
 
 KEYS = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`"},

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from app.api.problems import responses
 from app.api.snapshot import age_seconds, current, snapshot_headers
+from app.render import importance_document
 from app.serving import Published
 from app.wiring import Service
 
@@ -76,6 +77,7 @@ def model_document(service: Service, published: Published) -> dict[str, Any]:
         "events": snapshot.events,
         "counters": snapshot.counters._asdict(),
         "shape": snapshot.shape._asdict(),
+        "importance": importance_document(snapshot),
         "memory_bytes": snapshot.memory_bytes,
         "accuracy": published.accuracy,
         "kappa": published.kappa,

@@ -35,7 +35,6 @@ class Observe:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        route = scope["path"] if scope["path"] in self._routes else UNMATCHED
         method = scope["method"] if scope["method"] in METHODS else "other"
         code = 0
 
@@ -51,13 +50,21 @@ class Observe:
             await self._app(scope, receive, note_code)
         except Exception as exc:
             # The answer must not show the trace; the log must.
-            log.exception("request failed", method=method, route=route)
+            log.exception("request failed", method=method, route=self._route(scope))
             if code == 0:
                 await respond(exc)(scope, receive, note_code)
             else:
                 code = 500
         finally:
             self._in_progress -= 1
+            route = self._route(scope)
             self._durations.observe((method, route), time.perf_counter() - started)
             # 499: the client left before an answer began, as proxies count it.
             self._counter.inc((method, route, str(code or 499)))
+
+    def _route(self, scope: Scope) -> str:
+        """Return the route of a request that was run; one with an id in its path by its pattern."""
+        if scope["path"] in self._routes:
+            return str(scope["path"])
+        pattern = getattr(scope.get("route"), "path", None)
+        return pattern if pattern in self._routes else UNMATCHED

@@ -19,7 +19,7 @@ from app.api.answer import Answers, Wanted
 from app.api.body import Disconnected, read_body, require_json
 from app.api.problems import Refused, respond
 from app.api.rows import RowReader
-from app.api.snapshot import current, raw_snapshot_headers
+from app.api.snapshot import chosen, raw_snapshot_headers
 from app.errors import AppError
 from app.serving import Published
 from app.wiring import Service
@@ -97,7 +97,7 @@ class PredictRoute:
         wanted = parse_query(scope["query_string"])
         require_json(scope)
         raw = await read_body(scope, receive, self._body_limit_bytes)
-        published = current(self._service)
+        published = chosen(self._service, wanted.at)
         if is_quick(raw, wanted):
             body, rows = self._work(published, raw, wanted)
         else:
@@ -134,7 +134,7 @@ def is_quick(raw: bytes, wanted: Wanted) -> bool:
 
 
 def parse_query(query: bytes) -> Wanted:
-    """Read path= and probabilities=; other parameters are ignored."""
+    """Read path=, probabilities= and at=; other parameters are ignored."""
     if not query:
         return DEFAULT_WANTED
     given = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
@@ -146,4 +146,4 @@ def parse_query(query: bytes) -> Wanted:
             detail = f"query parameter '{name}' is '{given[name]}'; expected true or false"
             raise Refused(422, detail, field=name)
         flags[name] = TRUTH[given[name].lower()]
-    return Wanted(**flags)
+    return Wanted(**flags, at=given.get("at"))

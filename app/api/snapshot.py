@@ -1,12 +1,16 @@
-"""What every route that reads the model needs: the snapshot that is served, and its headers."""
+"""What every route that reads the model needs: the snapshot that answers, and its headers."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from app import errors
+from app.api.problems import Refused
+from app.moment import find
 from app.serving import Published
 from app.wiring import Service
+from learner import reopened
 
 SNAPSHOT_HEADER = "livetree-snapshot"
 AGE_HEADER = "livetree-snapshot-age-seconds"
@@ -19,6 +23,25 @@ def current(service: Service) -> Published:
     if published is None:
         raise errors.NotReady("no snapshot has been published yet; try again in a moment")
     return published
+
+
+def chosen(service: Service, at: str | None, name: str = "at") -> Published:
+    """Return the snapshot that a query means, by default the current one.
+
+    Raises UnknownSnapshot (404), and Refused (422) for what cannot be understood.
+    """
+    published = current(service)
+    if at is None:
+        return published
+    try:
+        found = find(at, service.serving.held())
+    except ValueError as exc:
+        detail = f"query parameter '{name}' is '{at:.80}'; expected {exc}"
+        raise Refused(422, detail, field=name) from exc
+    if found.snapshot is published.snapshot:
+        return published
+    # What readers derive from an old snapshot must not pile up behind those that are held.
+    return replace(found, snapshot=reopened(found.snapshot), kept={})
 
 
 def age_seconds(published: Published) -> float:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import ssl
 import sys
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 WATCH_SECONDS = 2.0
 TIMEOUT_SECONDS = 10.0
-CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+HOME, END_OF_LINE, END_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 class TreeFormat(StrEnum):
@@ -29,6 +31,9 @@ class TreeFormat(StrEnum):
     text = "text"
     json = "json"
     dot = "dot"
+    mermaid = "mermaid"
+    svg = "svg"
+    html = "html"
 
 
 def tree(
@@ -40,8 +45,30 @@ def tree(
         int | None, typer.Option(min=0, help="Id of the node to start at.", show_default="root")
     ] = None,
     format: Annotated[
-        TreeFormat, typer.Option(help="text: a drawing; json: flat nodes; dot: Graphviz.")
+        TreeFormat,
+        typer.Option(
+            help="text: a drawing in letters; json: flat nodes; dot: Graphviz; mermaid: a flowchart"
+            " for Markdown; svg: a picture; html: a page with the picture and an outline."
+        ),
     ] = TreeFormat.text,
+    details: Annotated[
+        bool, typer.Option("--details", help="Say of each node when and why it was split (text).")
+    ] = False,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            help="An earlier snapshot: its id, events:N, an offset (topic-0:123) or a time.",
+            show_default="the current one",
+        ),
+    ] = None,
+    diff: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="FROM TO",
+            help="Print what changed between two snapshots, each named as for --at.",
+            show_default=False,
+        ),
+    ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Draw again every 2 seconds until Ctrl-C.")
     ] = False,
@@ -84,27 +111,50 @@ def tree(
 
     livetree tree --format dot | dot -Tsvg -o tree.svg
 
-    livetree tree --checkpoint checkpoints --node 12
+    livetree tree --format html --at 2026-11-18T08:00:00Z > tree.html
+
+    livetree tree --diff vfdt-12000 vfdt-14000
+
+    livetree tree --checkpoint checkpoints --node 12 --details
 
     LIVETREE_API_KEY=... livetree tree --url https://livetree.example --ca-file ca.pem
     """
     trust = trust_of(ca_file, certificate_file, key_file)
+    if checkpoint is not None and (at is not None or diff is not None):
+        wrong = "--at" if at is not None else "--diff"
+        raise typer.BadParameter("a checkpoint holds one moment only", param_hint=wrong)
+    if diff is not None:
+        form = "json" if format is TreeFormat.json else "text"
+        named = {"from": diff[0], "to": diff[1], "format": form}
+        typer.echo(from_service(url, "/tree/diff", named, api_key, trust), nl=False)
+        return
 
     def draw() -> str:
         if checkpoint is not None:
-            return from_checkpoint(checkpoint, format, node, depth)
-        return from_service(url, format, node, depth, api_key, trust)
+            return from_checkpoint(checkpoint, format, node, depth, details)
+        asked = {"format": format.value, "node": node, "depth": depth, "at": at}
+        asked |= {"details": "true"} if details else {}
+        return from_service(url, "/tree", asked, api_key, trust)
 
     if not watch:
         typer.echo(draw(), nl=False)
         return
     try:
         while True:
-            drawing = draw()
-            typer.echo(f"{CLEAR}{drawing}", nl=False)
+            typer.echo(screenful(draw(), *shutil.get_terminal_size()), nl=False)
             time.sleep(WATCH_SECONDS)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
+
+
+def screenful(drawing: str, columns: int, rows: int) -> str:
+    """Return as much of a drawing as a terminal shows, written over the one before."""
+    lines = drawing.splitlines()
+    if len(lines) >= rows:
+        left = len(lines) - (rows - 2)
+        lines = [*lines[: rows - 2], f"... {left:,} more lines; --depth and --node show less"]
+    shown = (line if len(line) <= columns else f"{line[: columns - 1]}…" for line in lines)
+    return HOME + "".join(f"{line}{END_OF_LINE}\n" for line in shown) + END_OF_SCREEN
 
 
 def trust_of(
@@ -130,18 +180,16 @@ def trust_of(
 
 def from_service(
     url: str,
-    form: TreeFormat,
-    node: int | None,
-    depth: int | None,
+    path: str,
+    asked: Mapping[str, object],
     api_key: str | None = None,
     trust: ssl.SSLContext | None = None,
 ) -> str:
-    """Return the tree as the service renders it; its problems become our errors."""
+    """Return what the service answers; its problems become our errors."""
     from app.errors import SourceError
 
-    asked = {"format": form.value, "node": node, "depth": depth}
     query = urllib.parse.urlencode({k: v for k, v in asked.items() if v is not None})
-    address = f"{url.rstrip('/')}/tree?{query}"
+    address = f"{url.rstrip('/')}{path}?{query}"
     if not address.startswith(("http://", "https://")):
         raise typer.BadParameter(f"'{url}' is not an http address", param_hint="--url")
     request = urllib.request.Request(address)
@@ -166,16 +214,19 @@ def _detail(exc: urllib.error.HTTPError) -> str:
         return str(exc.reason)
 
 
-def from_checkpoint(folder: Path, form: TreeFormat, node: int | None, depth: int | None) -> str:
+def from_checkpoint(
+    folder: Path, form: TreeFormat, node: int | None, depth: int | None, details: bool = False
+) -> str:
     """Return the tree of the newest readable checkpoint in a folder."""
-    from app.render import tree_document, tree_dot, tree_text
+    from app.render import tree_document, tree_text
+    from app.tree_format import FORMATS
 
     snapshot = read_snapshot(folder)
+    if form is TreeFormat.json:
+        return json.dumps(tree_document(snapshot, node, depth), indent=2) + "\n"
     if form is TreeFormat.text:
-        return tree_text(snapshot, node, depth)
-    if form is TreeFormat.dot:
-        return tree_dot(snapshot, node, depth)
-    return json.dumps(tree_document(snapshot, node, depth), indent=2) + "\n"
+        return tree_text(snapshot, node, depth, details=details)
+    return FORMATS[form.value].write(snapshot, node, depth)
 
 
 def read_snapshot(folder: Path) -> Snapshot:

@@ -27,6 +27,7 @@ class Spread:
         )
         if settings.execution == "threads":
             self.executor = Threads(vht.timeout_seconds)
+        if self.executor is not None:
             self.tree = VerticalTree(tree, self.executor, vertical)
         elif vht.mode != "sync":
             self.tree = VerticalTree(tree, InProcess(), vertical)

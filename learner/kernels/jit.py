@@ -20,6 +20,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, imputils
+from numba.core.caching import UserProvidedCacheLocator
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import default_manager
 from numba.core.typing.templates import AttributeTemplate
@@ -46,12 +47,14 @@ _MEMINFO_DATA = 3  # word of numba's MemInfo that points to what it counts refer
 JIT_DISABLED: bool = bool(_config.DISABLE_JIT)
 
 
+_PROJECT = Path(__file__).resolve().parents[2]  # where the packages lie
+
+
 def _sources_digest() -> str:
-    packages = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256(numba.__version__.encode())
     for package in ("learner", "streams", "app/kernels"):
-        for source in sorted((packages / package).rglob("*.py")):
-            digest.update(source.relative_to(packages).as_posix().encode())
+        for source in sorted((_PROJECT / package).rglob("*.py")):
+            digest.update(source.relative_to(_PROJECT).as_posix().encode())
             digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -69,18 +72,46 @@ def _cache_folder() -> tuple[Path, bool]:
     """The folder for machine code, and whether it is lost with the process.
 
     Numba refuses to import a cached function when no folder is writable (a read-only container),
-    so a temporary folder takes over there.
+    so a temporary folder takes over there, with what the read-only one holds.
     """
     named = str(_config.CACHE_DIR)
     base = Path(named) if named else Path.home() / ".cache" / "livetree"
     folder = base / f"kernels-{_sources_digest()}"
     if _writable(folder):
         return folder, False
-    return Path(tempfile.mkdtemp(prefix="livetree-kernels-")), True
+    own = Path(tempfile.mkdtemp(prefix="livetree-kernels-"))
+    _link_files(folder, own)
+    return own, True
+
+
+def _link_files(ready: Path, own: Path) -> None:
+    """Let one folder show the files of another; numba replaces links, it never writes into them."""
+    for file in ready.rglob("*"):
+        if file.is_file():
+            link = own / file.relative_to(ready)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(file)
+
+
+class Locator(UserProvidedCacheLocator):
+    """Keeps the machine code of a source file by its place in the project.
+
+    Numba would take its whole path, so that a second clone or an image compiles everything anew.
+    The folder for all of it is named by what the sources hold: equal ones may share it.
+    """
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """The folder of a source file, below that of all machine code."""
+        folder = Path(py_file).resolve().parent
+        if not folder.is_relative_to(_PROJECT):
+            return str(super().get_suitable_cache_subpath(py_file))  # type: ignore[no-untyped-call]
+        return "-".join(folder.relative_to(_PROJECT).parts)
 
 
 CACHE_FOLDER, CACHE_IS_TEMPORARY = _cache_folder()
 _config.CACHE_DIR = str(CACHE_FOLDER)
+_config.CACHE_LOCATOR_CLASSES = f"{Locator.__module__}.{Locator.__qualname__}"
 
 # No fast-math: results must not depend on the width of the machine's vectors, on a compiler's
 # choice to fuse operations, or on NaN being assumed away (NaN means "missing" here).

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from learner.kernels.bayes import CURRENT
+from learner.kernels.history import begin_facts, log_activity
 from learner.kernels.jit import inner, int64, kernel
 from learner.kernels.numeric.entries import close_columns, open_columns
 from learner.kernels.rules import Rules
 from learner.kernels.tree import (
     ACTIVE,
     CLASSES,
+    DEACTIVATE,
     ENDED,
     ENTRIES,
     EVENTS,
@@ -29,6 +31,7 @@ from learner.kernels.tree import (
     PEAK_BYTES,
     PEAK_NODES,
     QUEUED,
+    REACTIVATE,
     SLOTS,
     TABLE,
     TICKETS,
@@ -62,6 +65,7 @@ def clear_slot(tree: Tree, slot: int) -> None:
     at.reference_n = -1.0
     at.quiet_since = -1.0
     at.binned_n = 0.0
+    at.forecast = -1.0
     at.arrivals = 0
     at.since = tree.counts[EVENTS]
     at.bytes = 0
@@ -110,6 +114,13 @@ def give_back_slot(tree: Tree, layout: Layout, node: int) -> None:
     tree.node[node].slot = NOWHERE
 
 
+@kernel
+def deactivate(tree: Tree, layout: Layout, leaf: int) -> None:
+    """A leaf loses its statistics without having split."""
+    log_activity(tree, leaf, int64(DEACTIVATE))
+    give_back_slot(tree, layout, leaf)
+
+
 @inner
 def slot_bytes(tree: Tree, layout: Layout) -> int:
     """Bytes of a slot's fixed part, by the model of the memory bound, without nominal values."""
@@ -155,6 +166,7 @@ def new_leaf(tree: Tree, rules: Rules, parent: int) -> int:
     at.standing = ACTIVE
     tree.votes[node] = 0.0
     tree.seen[node] = 0.0
+    begin_facts(tree, node)
     tree.touched[node] = 1
     if rules.queue_bytes == 0 or parent == NOWHERE:
         take_slot(tree, node, rules.audit_fraction)
@@ -193,7 +205,12 @@ def bar_path(tree: Tree, layout: Layout, leaf: int) -> None:
 
 @kernel
 def reactivate(tree: Tree, layout: Layout, rules: Rules, leaf: int) -> None:
-    """A leaf without statistics gets some; all it has seen is prior from now on."""
+    """A leaf without statistics gets some; all it has seen is prior from now on.
+
+    One that gets them by the event that made it is not worth a line.
+    """
+    if tree.fact[leaf].created != tree.counts[EVENTS]:
+        log_activity(tree, leaf, int64(REACTIVATE))
     take_slot(tree, leaf, rules.audit_fraction)
     bar_path(tree, layout, leaf)
     at = tree.node[leaf]

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from learner.batch import Batch
 from learner.kernels.bayes import CURRENT
+from learner.kernels.history import forget_split, note_split
 from learner.kernels.jit import inner, int64
 from learner.kernels.leaves import best_of
 from learner.kernels.nodes import bar_path, give_back_slot, new_leaf
@@ -39,12 +40,15 @@ def install_split(
     scratch: Scratch,
     node: int,
     branches: int,
+    reason: int,
 ) -> None:
     """The best candidate becomes the node's test; one leaf a branch, with n = 0.
 
     A multiway attribute is constant below, so the leaves bar it. The node keeps its votes: they
-    answer where a branch has none. ``branch_counts`` has filled the branches.
+    answer where a branch has none. ``branch_counts`` has filled the branches. The reason is what
+    the split test said.
     """
+    note_split(tree, scratch, node, reason)
     at = tree.node[node]
     kind, column = int64(scratch.ranking[BEST_KIND]), int64(scratch.ranking[BEST_COLUMN])
     at.kind = kind
@@ -222,12 +226,14 @@ def remove_below(tree: Tree, layout: Layout, scratch: Scratch, node: int) -> int
     nodes[node].branches = 0
     nodes[node].other = NOWHERE
     nodes[node].table_length = 0
+    forget_split(tree, node)
     for old in range(used):
         new = int64(moved[old])
         if new == NOWHERE:
             continue
         if new != old:
             nodes[new] = nodes[old]
+            tree.fact[new] = tree.fact[old]
             for k in range(tree.votes.shape[1]):
                 tree.votes[new, k] = tree.votes[old, k]
                 tree.seen[new, k] = tree.seen[old, k]

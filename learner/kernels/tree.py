@@ -82,8 +82,9 @@ ON_PATH, POOR = 1, 2
     FREE_HISTOGRAMS,
     BLOCK_BYTES,  # of entries and histograms of all slots
     PENDING_DUE,  # 1 = the check that waits was due, 2 = it was not, 0 = ask again
-) = range(38)
-COUNTS = 38
+    UNLOGGED,  # changes for which the log had no line left
+) = range(39)
+COUNTS = 39
 
 
 # What the walk of an event reads comes first: one cache line of 64 bytes. The record is as long as
@@ -116,6 +117,22 @@ NODE = np.dtype(
 )
 assert NODE.itemsize == 128
 
+# What a node was made by and when; written when the tree changes, read by people only.
+FACT = np.dtype(
+    [
+        ("created", np.int64),  # events learned when the node was made
+        ("event", np.int64),  # events when its test was installed; 0 at a leaf, as all below
+        ("n", np.float64),  # weight the node had observed then
+        ("merit", np.float64),
+        ("second_merit", np.float64),
+        ("bound", np.float64),
+        ("second_cut", np.float64),  # the runner-up
+        ("second_column", np.int32),  # NOWHERE = it was not to split
+        ("second_kind", np.int32),
+        ("reason", np.int64),  # BY_BOUND or BY_TIE
+    ]
+)
+
 SLOT = np.dtype(
     [
         ("audit_first", np.float64),  # n at which the test first passed, -1 = not yet
@@ -129,6 +146,7 @@ SLOT = np.dtype(
         ("reference_n", np.float64),  # n at which the reference split here, -1 = not yet
         ("quiet_since", np.float64),  # n since when no attribute beats the bound, -1 = one does
         ("binned_n", np.float64),  # n at which the naive Bayes intervals were counted
+        ("forecast", np.float64),  # n at which a split was due, by the last attempt; -1 = unknown
         ("arrivals", np.int64),  # events since the statistics began
         ("since", np.int64),  # events of the stream when they began
         ("bytes", np.int64),  # of the blocks and histograms of this slot
@@ -172,6 +190,7 @@ class Tree(NamedTuple):
     node: Records  # [node] of NODE
     votes: Floats  # [node, class] prior + seen; at an inner node as it was when it split
     seen: Floats  # [node, class] observed since creation
+    fact: Records  # [node] of FACT
     slot: Records  # [slot] of SLOT
     moments: Floats  # [slot, class, MEAN|M2|LOW|HIGH|MISSING, numeric column]
     values: Floats  # [slot, class, place of value] n_ijk of nominal attributes
@@ -212,8 +231,8 @@ FIRST_BLOCK = 16  # entries of a fresh column
 BLOCK_SIZES = 32  # blocks are powers of two
 
 # what happened, in LOG_CHANGE
-BOUND, TIE, REPLACE, MOVE, COLLAPSE = 0, 1, 2, 3, 4
-LOG_FIELDS = 12
+BOUND, TIE, REPLACE, MOVE, COLLAPSE, DEACTIVATE, REACTIVATE = 0, 1, 2, 3, 4, 5, 6
+LOG_FIELDS = 17
 (
     LOG_EVENT,
     LOG_NODE,
@@ -227,6 +246,11 @@ LOG_FIELDS = 12
     LOG_SECOND,
     LOG_BOUND,
     LOG_DELAY,
+    LOG_REASON,
+    LOG_SECOND_KIND,
+    LOG_SECOND_COLUMN,
+    LOG_SECOND_CUT,
+    LOG_FORECAST,
 ) = range(LOG_FIELDS)
 
 

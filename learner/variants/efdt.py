@@ -29,6 +29,7 @@ from learner.kernels.attribute import position_of
 from learner.kernels.bound import lead_passes, radius
 from learner.kernels.branches import branch_counts, subset_counts
 from learner.kernels.criterion import branch_impurity, cell, impurity
+from learner.kernels.history import log_change, note_split
 from learner.kernels.jit import flag, inner, int64
 from learner.kernels.nodes import has_room_below
 from learner.kernels.ranking import (
@@ -46,11 +47,17 @@ from learner.kernels.rules import (
     BEST_CUT,
     BEST_KIND,
     BIAS,
+    BY_BOUND,
+    BY_TIE,
     EPSILON,
     EVALUATED,
     FOLLOWED,
     HOEFFDING,
+    NO_SPLIT_YET,
     SECOND,
+    SECOND_COLUMN,
+    SECOND_CUT,
+    SECOND_KIND,
     SPREAD,
     Rules,
     Scratch,
@@ -76,7 +83,7 @@ from learner.kernels.tree import (
     Tree,
 )
 from learner.variants.imac import choose_candidates
-from learner.variants.vfdt import best_branches, log_change
+from learner.variants.vfdt import best_branches
 
 Floats = npt.NDArray[np.float64]
 
@@ -113,7 +120,7 @@ def reevaluate(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node:
     if useless:
         counts[COLLAPSED] += 1
         ranking[BEST_KIND], ranking[BEST_COLUMN], ranking[BEST_CUT] = at.kind, at.column, at.cut
-        log_change(tree, scratch, node, int64(COLLAPSE), -1.0)
+        log_change(tree, scratch, node, int64(COLLAPSE), int64(NO_SPLIT_YET), -1.0)
         node = remove_below(tree, layout, scratch, node)
         tree.node[node].wait = rules.n_min
         watch = tree.slot[tree.node[node].slot]
@@ -122,12 +129,14 @@ def reevaluate(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node:
         watch.candidates = 0
     elif replaces:
         counts[REPLACED] += 1
-        log_change(tree, scratch, node, int64(REPLACE), -1.0)
+        reason = int64(BY_BOUND if leads else BY_TIE)
+        log_change(tree, scratch, node, int64(REPLACE), reason, -1.0)
         node = remove_below(tree, layout, scratch, node)
-        install_split(tree, layout, rules, scratch, node, branches)
+        install_split(tree, layout, rules, scratch, node, branches, reason)
     elif same and rules.refine_threshold and at.kind == NUMERIC and leads:
         counts[MOVED] += 1
-        log_change(tree, scratch, node, int64(MOVE), -1.0)
+        log_change(tree, scratch, node, int64(MOVE), int64(BY_BOUND), -1.0)
+        note_split(tree, scratch, node, int64(BY_BOUND))
         at.cut = ranking[BEST_CUT]
     if rules.timing == FOLLOWED and not useless:
         choose_candidates(tree, layout, rules, scratch, node)
@@ -138,7 +147,7 @@ def reevaluate(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node:
 def _compare_with_installed(
     tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node: int
 ) -> float:
-    """G_cur; scratch.ranking takes it as the second merit, with spread, bias and radius for it."""
+    """G_cur; in scratch.ranking the installed test becomes the rival, with spread and radius."""
     ranking, counts, classes = scratch.ranking, scratch.branch_counts, tree.counts[CLASSES]
     own, criterion, margin = tree.node[node].n, rules.criterion, scratch.classes[2]
     branches = _installed_counts(tree, layout, rules, scratch, node)
@@ -151,7 +160,9 @@ def _compare_with_installed(
             branches = best_branches(tree, layout, rules, scratch, node)
             s_a, b_a = spread_of_branches(tree, rules, scratch, node, branches)
         ranking[SPREAD], ranking[BIAS] = joint_spread(rules, s_a, s_cur), b_a - b_cur
-    ranking[SECOND] = current
+    at = tree.node[node]
+    ranking[SECOND], ranking[SECOND_KIND] = current, at.kind
+    ranking[SECOND_COLUMN], ranking[SECOND_CUT] = at.column, at.cut
     R, n = range_of_gain(tree, rules), bound_weight(tree, rules, node)
     ranking[EPSILON] = radius(rules, R, n, ranking[SPREAD])
     return current

@@ -30,7 +30,7 @@ import numpy as np
 
 from learner.kernels.jit import inner, int64
 from learner.kernels.nodes import (
-    give_back_slot,
+    deactivate,
     has_room_for_slots,
     join_queue,
     reactivate,
@@ -68,7 +68,7 @@ def stops(tree: Tree, layout: Layout, rules: Rules, node: int) -> bool:
     standing = _standing(tree, rules, node)
     if standing == ACTIVE:
         return False
-    give_back_slot(tree, layout, node)
+    deactivate(tree, layout, node)
     tree.node[node].standing = standing
     return True
 
@@ -117,12 +117,12 @@ def tend_queues(tree: Tree, layout: Layout, rules: Rules, node: int, changed: bo
         if counts[EVENTS] % period == 0:
             for other in range(counts[NODES]):
                 if tree.node[other].slot != NOWHERE and _is_hardly_reached(tree, rules, other):
-                    give_back_slot(tree, layout, other)
+                    deactivate(tree, layout, other)
                     tree.node[other].standing = ENDED
                     changed = True
     while _memory(tree, layout) > rules.queue_bytes and _active(tree) > 1:
         newest = _newest(tree)
-        give_back_slot(tree, layout, newest)
+        deactivate(tree, layout, newest)
         join_queue(tree, newest)
     if changed:
         fill(tree, layout, rules)

@@ -22,6 +22,8 @@ Departures
 from __future__ import annotations
 
 from learner.kernels.branches import branch_counts
+from learner.kernels.forecast import UNKNOWN, split_weight
+from learner.kernels.history import log_change
 from learner.kernels.jit import inner, int64
 from learner.kernels.nodes import give_back_slot, has_room_below
 from learner.kernels.numeric.intervals import prune
@@ -39,7 +41,6 @@ from learner.kernels.rules import (
     BEST_KIND,
     BY_TIE,
     COMMIT_ONCE,
-    EPSILON,
     EVALUATED,
     FOLLOWED,
     INTERVALS,
@@ -59,21 +60,7 @@ from learner.kernels.tree import (
     BOUND,
     CLASSES,
     EVALUATIONS,
-    EVENTS,
     LEAF,
-    LOG_BOUND,
-    LOG_CHANGE,
-    LOG_COLUMN,
-    LOG_CUT,
-    LOG_DELAY,
-    LOG_DEPTH,
-    LOG_EVENT,
-    LOG_KIND,
-    LOG_MERIT,
-    LOG_N,
-    LOG_NODE,
-    LOG_SECOND,
-    LOGGED,
     NO_SPLIT,
     NOWHERE,
     PENDING,
@@ -149,10 +136,11 @@ def split_leaf(
     count_attempt(tree, scratch)
     tree.counts[SPLITS_TIE if outcome == BY_TIE else SPLITS_BOUND] += 1
     kind = int64(TIE if outcome == BY_TIE else BOUND)
-    log_change(tree, scratch, node, kind, audited_delay(tree, node))
+    log_change(tree, scratch, node, kind, outcome, audited_delay(tree, node))
+    tree.slot[tree.node[node].slot].forecast = UNKNOWN
     if rules.policy == COMMIT_ONCE:
         give_back_slot(tree, layout, node)
-    install_split(tree, layout, rules, scratch, node, branches)
+    install_split(tree, layout, rules, scratch, node, branches, outcome)
 
 
 @inner
@@ -178,6 +166,7 @@ def after_failure(
     at, ranking = tree.node[node], scratch.ranking
     slot = int64(at.slot)
     tree.counts[NO_SPLIT] += 1
+    tree.slot[slot].forecast = split_weight(tree, rules, scratch, node)
     if rules.remove_poor:
         bar_poor(tree, layout, scratch, slot)
     if extras is None:
@@ -205,23 +194,3 @@ def audited_delay(tree: Tree, node: int) -> float:
     tree.counts[AUDITED_SPLITS] += 1
     passed = tree.slot[at.slot].audit_first
     return at.n - passed if passed >= 0.0 else 0.0
-
-
-@inner
-def log_change(tree: Tree, scratch: Scratch, node: int, change: int, delay: float) -> None:
-    """One line for the record of structural changes."""
-    counts, at, ranking = tree.counts, tree.node[node], scratch.ranking
-    line = tree.log[counts[LOGGED]]
-    counts[LOGGED] += 1
-    line[LOG_EVENT] = counts[EVENTS]
-    line[LOG_NODE] = at.id
-    line[LOG_DEPTH] = at.depth
-    line[LOG_CHANGE] = change
-    line[LOG_KIND] = ranking[BEST_KIND]
-    line[LOG_COLUMN] = ranking[BEST_COLUMN]
-    line[LOG_CUT] = ranking[BEST_CUT]
-    line[LOG_N] = at.n
-    line[LOG_MERIT] = ranking[BEST]
-    line[LOG_SECOND] = ranking[SECOND]
-    line[LOG_BOUND] = ranking[EPSILON]
-    line[LOG_DELAY] = delay

@@ -68,7 +68,6 @@ from learner.kernels.tree import (
     EVENTS,
     LEAF,
     MULTIWAY,
-    NO_SPLIT,
     NOWHERE,
     NUMERIC,
     PURE_CHECKS,
@@ -76,7 +75,7 @@ from learner.kernels.tree import (
     Layout,
     Tree,
 )
-from learner.variants.vfdt import best_branches, count_attempt, split_leaf
+from learner.variants.vfdt import after_failure, best_branches, count_attempt, split_leaf
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -297,10 +296,10 @@ def decide(rules: Rules, scratch: Scratch, results: Floats, n: float, R: float) 
 
 
 @kernel
-def refuse(tree: Tree, scratch: Scratch) -> None:
+def refuse(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, leaf: int) -> None:
     """The leaf stays a leaf."""
     count_attempt(tree, scratch)
-    tree.counts[NO_SPLIT] += 1
+    after_failure(tree, layout, rules, scratch, leaf, None)
 
 
 @kernel

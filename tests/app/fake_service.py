@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.metrics import Metrics
+from app.question import Questions
 from app.serving import Published, Serving
 from app.settings import Settings
-from learner import Encoder, Feature, Kind, Schema, UnknownNode
+from app.timeline import Timeline
+from learner import Encoder, Feature, Kind, Schema, SplitFacts, UnknownNode
 
 SCHEMA = Schema(
     (
@@ -77,6 +79,9 @@ class FakeNode(NamedTuple):
     kind: str = "leaf"
     threshold: float | None = None
     values: tuple[Any, ...] = ()
+    created_at: int = 0
+    age_events: int = 120
+    split: SplitFacts | None = None
 
 
 TREE = (
@@ -94,6 +99,7 @@ TREE = (
         "yes",
         True,
         0.0,
+        split=SplitFacts("tie", 0.25, 0.24, 0.04, 100.0, 100, "car == small"),
     ),
     FakeNode(
         1, 0, 1, "age <= 40", None, None, (), 90.0, 0.75, {"yes": 60.0, 7: 30.0}, "yes", True, 90.0
@@ -153,6 +159,15 @@ class FakeSnapshot:
         branch = int(age > 40)
         return [FakeStep(0, "age", ">" if branch else "<=", np.float64(40.0), observed, branch)]
 
+    def importance(self) -> dict[str, float]:
+        """Age alone is tested."""
+        return {"age": 1.0}
+
+    def levels(self, root: int | None = None) -> list[int]:
+        """Count the nodes of each level."""
+        found = [node.depth for node in self.walk(root)]
+        return [found.count(level) for level in range(found[0], max(found) + 1)]
+
     def walk(self, root: int | None = None, depth: int | None = None) -> Iterator[FakeNode]:
         """Yield the nodes of the fake tree."""
         top = root or 0
@@ -168,12 +183,18 @@ class FakeService:
     """What the API needs of a service."""
 
     def __init__(
-        self, *, published: bool = True, auth: dict[str, Any] | None = None, **http: Any
+        self,
+        *,
+        published: bool = True,
+        auth: dict[str, Any] | None = None,
+        timeline: Timeline | None = None,
+        **http: Any,
     ) -> None:
         given = {"name": "fake", "http": http, "auth": auth or {}}
         self.settings = Settings.model_validate(given)
         self.metrics = Metrics()
-        self.serving = Serving()
+        self.serving = Serving(timeline)
+        self.questions = Questions()
         self.failure: Exception | None = None
         self.living = True
         self.shutting_down = False
@@ -181,13 +202,15 @@ class FakeService:
         if published:
             self.publish(FakeSnapshot())
 
-    def publish(self, snapshot: Any) -> None:
+    def publish(
+        self, snapshot: Any, published_at: float = 1_700_000_000.0, offset: int = 120
+    ) -> None:
         """Serve this snapshot."""
         self.serving.publish(
             Published(
                 snapshot,
-                published_at=1_700_000_000.0,
-                offsets={"events-0": 120},
+                published_at=published_at,
+                offsets={"events-0": offset},
                 accuracy=0.9,
                 kappa=0.8,
                 window_accuracy=0.95,

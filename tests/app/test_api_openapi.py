@@ -12,7 +12,10 @@ from starlette.testclient import TestClient
 from tests.app.fake_service import FakeService
 from tests.app.test_api_predict import client_of
 
-PATHS = {"/", "/predict", "/tree", "/model", "/schema", "/livez", "/healthz", "/readyz", "/metrics"}
+PATHS = {
+    "/", "/predict", "/tree", "/tree/diff", "/snapshots", "/splits", "/leaves/{id}", "/model",
+    "/schema", "/livez", "/healthz", "/readyz", "/metrics", "/docs",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

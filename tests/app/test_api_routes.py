@@ -12,7 +12,7 @@ from app.errors import SourceError
 from tests.app.fake_service import FakeService
 from tests.app.test_api_predict import assert_problem, client_of
 
-READS_THE_MODEL = ("/tree", "/model", "/schema")
+READS_THE_MODEL = ("/tree", "/splits", "/model", "/schema")
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def client(service: FakeService) -> TestClient:
 def test_the_index_names_routes_that_exist(client: TestClient) -> None:
     for entry in client.get("/").json()["routes"]:
         method, path = entry.split()
-        if method == "GET":
+        if method == "GET" and "{" not in path:
             assert client.get(path).status_code == 200
 
 
@@ -67,7 +67,7 @@ def test_an_unknown_node_is_not_found(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("query", "field"),
     [
-        ("format=svg", "format"),
+        ("format=pdf", "format"),
         ("depth=-1", "depth"),
         ("depth=x", "depth"),
         ("node=99999999999999999999", "node"),

@@ -6,7 +6,6 @@ import gc
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from app.errors import SettingsError, SourceError, policy_of
 from app.training import BATCH
 from streams import open_stream
 from tests.app.fake_service import FakeService
+from tests.port import free_port
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_SECONDS = 300  # a cold compile on a slow machine
@@ -88,14 +88,6 @@ class Process:
     def ended(self) -> int:
         """Return the exit code once the process has ended."""
         return self.process.wait(DEADLINE_SECONDS)
-
-
-def free_port() -> int:
-    """Return a port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
+
+import pytest
 
 from app.render import MAX_DRAWN_LEVELS, dot_escape, printable, tree_document, tree_dot, tree_text
 from tests.app.fake_service import TREE, FakeNode, FakeSnapshot
@@ -86,6 +89,9 @@ def test_the_document_is_json_and_keeps_the_types_of_labels() -> None:
         {"label": 7, "weight": 50.0},
     ]
     assert found["nodes"][2]["prediction"] == 7
+    assert found["importance"] == [{"feature": "age", "importance": 1.0}]
+    assert (found["nodes"][0]["created_at"], found["nodes"][0]["age_events"]) == (0, 120)
+    assert found["nodes"][1]["split"] is None
 
 
 def test_the_document_starts_at_the_node_that_is_asked_for() -> None:
@@ -96,9 +102,36 @@ def test_the_text_draws_branches_predictions_and_idle_leaves() -> None:
     lines = tree_text(snapshot()).splitlines()
 
     assert lines[0] == "vfdt, 120 events, 3 nodes, 2 leaves, depth 1, snapshot snap-1"
-    assert lines[1] == "#0 split on age (100.0% of traffic)"
+    assert lines[1] == "#0 split on age by a tie (100.0% of traffic)"
     assert lines[2] == "├─ age <= 40  #1 → yes 66.7% (75.0% of traffic)"
     assert lines[3] == "└─ age > 40  #2 → 7 100.0% (25.0% of traffic) inactive"
+
+
+def test_with_details_every_node_says_when_and_why() -> None:
+    lines = tree_text(snapshot(), details=True).splitlines()
+
+    assert lines[1] == (
+        "#0 split on age (100.0% of traffic), made at event 0; "
+        "by tie at event 100, n 100: gain 0.25 against car == small with 0.24, bound 0.04"
+    )
+    assert lines[2].endswith("(75.0% of traffic), made at event 0")
+
+
+@pytest.mark.parametrize(
+    ("second", "merit", "words"),
+    [(None, 0.0, "against not splitting with 0,"), ("car", -math.inf, "against nothing else,")],
+)
+def test_a_split_without_a_rival_says_so(second: str | None, merit: float, words: str) -> None:
+    assert TREE[0].split is not None
+    facts = TREE[0].split._replace(reason="bound", second=second, second_merit=merit)
+    tree = snapshot((TREE[0]._replace(split=facts), *TREE[1:]))
+
+    assert words in tree_text(tree, details=True)
+    assert "by a tie" not in tree_text(tree)
+    assert json.loads(json.dumps(tree_document(tree), allow_nan=False))["nodes"][0]["split"] == {
+        "reason": "bound", "merit": 0.25, "second_merit": None if merit < 0.0 else 0.0,
+        "bound": 0.04, "n": 100.0, "event": 100, "second": second,
+    }  # fmt: skip
 
 
 def test_bars_continue_only_where_siblings_follow() -> None:
@@ -133,6 +166,7 @@ def test_dot_has_every_node_and_an_edge_to_every_child() -> None:
     assert dot.startswith("digraph livetree {")
     assert dot.rstrip().endswith("}")
     assert 'n0 -> n1 [label="age <= 40"' in dot
+    assert 'label="age by a tie\\n100.0%", tooltip="node 0, made at event 0, by tie' in dot
     assert "n2 [shape=box, style=dashed" in dot
 
 

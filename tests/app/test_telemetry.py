@@ -16,6 +16,7 @@ from app.telemetry import Telemetry
 from app.training import Outcome, Training, new_tree
 from learner import StreamingTree
 from tests.app.conftest import FEATURES, events
+from tests.app.test_history import record
 
 Make = Callable[..., Settings]
 
@@ -61,7 +62,10 @@ def test_the_tree_its_splits_and_its_scores_are_shown(training: Training) -> Non
     watching = Telemetry(metrics, "m")
     watching.resume(training)
     learn(training, 1)
+    assert training.tree is not None
+    changes = training.tree.take_splits()
 
+    watching.changes(changes)
     tick(watching, training)
     tick(watching, training)
 
@@ -84,6 +88,28 @@ def test_the_tree_its_splits_and_its_scores_are_shown(training: Training) -> Non
     scores = training.evaluation.scores()
     assert value("prequential_accuracy_ratio", window="all") == scores.accuracy
     assert value("prequential_kappa_ratio", window="1000") == scores.window_kappa
+
+
+def test_a_split_is_set_against_its_forecast() -> None:
+    metrics = Metrics()
+    watching = Telemetry(metrics, "m")
+
+    watching.changes(
+        [
+            record("bound", n=100.0, forecast=130.0),
+            record("tie", n=100.0, forecast=60.0),
+            record("tie", n=100.0, forecast=95.0),
+            record("bound", n=100.0, forecast=-1.0),  # at its first attempt
+            record("replace", n=100.0, forecast=95.0),
+        ]
+    )
+
+    def value(part: str, outcome: str) -> float | None:
+        name = f"livetree_split_forecast_error_events_{part}"
+        return metrics.registry.get_sample_value(name, {"model": "m", "outcome": outcome})
+
+    assert (value("count", "early"), value("sum", "early")) == (1, 30.0)
+    assert (value("count", "late"), value("sum", "late")) == (2, 45.0)
 
 
 def test_what_only_some_variants_do_is_counted_too(

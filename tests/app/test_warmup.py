@@ -33,3 +33,8 @@ def test_a_variant_is_warmed_up_as_it_is_and_with_naive_bayes_leaves(
 
 def test_parameters_that_do_not_go_with_naive_bayes_are_warmed_up_without() -> None:
     assert warm_up("vfdt", {"remove_poor": True}) > 0.0
+
+
+def test_variants_that_do_not_exist_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert warmup.main(["vfdt", "vfdx"]) == 2
+    assert '"given": ["vfdx"]' in capsys.readouterr().out

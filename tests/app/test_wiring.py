@@ -54,6 +54,8 @@ def test_a_run_with_a_restart_learns_what_a_run_without_one_learns(
         other.window_accuracy,
         other.window_kappa,
     )
+    assert [entry.change for entry in one.changes.kept] == [e.change for e in other.changes.kept]
+    assert one.changes.total == other.changes.total > 0
     assert broker.committed(topic, "livetree") == 1204
 
 

@@ -189,6 +189,16 @@ def test_snapshots_and_sizes_are_those_of_the_local_tree() -> None:
     assert alone.shape() == together.shape()
 
 
+def test_why_a_leaf_has_not_split_is_told_from_the_statistics_of_all_workers() -> None:
+    alone, together = local(MIXED), spread(MIXED, Vertical(3))
+    teach(alone, MIXED)
+    teach(together, MIXED)
+    leaves = [view.id for view in alone.snapshot().walk() if view.kind == "leaf"]
+
+    for leaf in leaves[:5]:
+        assert together.copy_leaf(leaf).prospect() == alone.copy_leaf(leaf).prospect()
+
+
 # statistics --------------------------------------------------------------------------------------
 
 

@@ -14,11 +14,14 @@ from learner import Batch, Encoder, Kind, NodeView, Schema, Snapshot, StreamingT
 from tests.learner.concepts import Event
 from tests.oracle.choose import oracle_for
 from tests.oracle.criterion import merged
+from tests.oracle.history import Fact
 from tests.oracle.leaf import DOUBT, Leaf, Options
 from tests.oracle.vfdt import OTHER, OracleTree, Row, Split
 
 RELATIVE = 1e-9
 WEIGHTS = 1e-6
+OUT_OF_SIGHT = 1e9  # a forecast so far off that rounding of the lead decides about it
+ACTIVITY = ("deactivate", "reactivate")
 OF_KIND = {"numeric": "numeric", "multiway": "multiway", "equal": "equals",
            "sparse_binary": "contains", "subset": "subset"}  # fmt: skip
 
@@ -165,10 +168,17 @@ class Twins:
     def compare_splits(self) -> None:
         """Same structural changes in the same order, with the same numbers."""
         names = [feature.name for feature in self.encoder.schema.features]
-        records = self.tree.take_splits()
+        changes = self.tree.take_splits()
+        records = [change for change in changes if change.kind not in ACTIVITY]
         if self._is_doubtful() and len(records) != len(self.oracle.splits):
             raise RoundingTie
         assert len(records) == len(self.oracle.splits)
+        told = [(c.event, c.node, c.kind) for c in changes if c.kind in ACTIVITY]
+        if not self._is_doubtful():
+            assert sorted(told) == sorted(self.oracle.history.activity)
+        for ours, forecast in zip(records, self.oracle.history.forecasts, strict=True):
+            if max(ours.forecast, forecast) < OUT_OF_SIGHT:
+                assert ours.forecast == pytest.approx(forecast, rel=WEIGHTS)
         for ours, theirs in zip(records, self.oracle.splits, strict=True):
             assert (ours.event, ours.node, ours.depth) == (theirs.event, theirs.node, theirs.depth)
             assert (ours.kind, ours.feature) == (theirs.kind, names[theirs.feature])
@@ -187,16 +197,33 @@ def compare_trees(snapshot: Snapshot, oracle: OracleTree) -> None:
         view = views[name]
         where = f"node {name} after event {oracle.events}"
         assert (view.parent, view.depth) == (node.parent, node.depth), where
+        assert view.created_at == oracle.history.created[name], where
+        assert view.age_events == oracle.events - view.created_at, where
         if isinstance(node, Split):
             compare_test(view, snapshot, node, where)
+            compare_facts(view, snapshot, oracle.history.facts[name], where)
         else:
             assert (view.kind, view.feature, view.children) == ("leaf", None, ()), where
+            assert view.split is None, where
             assert view.active == node.active, where
             assert view.n == pytest.approx(node.n, rel=RELATIVE), where
         given = {codes[label]: weight for label, weight in view.distribution.items()}
         for k in given.keys() | votes[name].keys():
             expected = pytest.approx(votes[name].get(k, 0.0), rel=WEIGHTS, abs=WEIGHTS)
             assert given.get(k, 0.0) == expected, where
+
+
+def compare_facts(view: NodeView, snapshot: Snapshot, fact: Fact, where: str) -> None:
+    """Same reason and numbers; the same runner-up, unless rounding chose it."""
+    assert view.split is not None, where
+    assert (view.split.reason, view.split.event) == (fact.reason, fact.event), where
+    for name in ("merit", "second_merit", "bound", "n"):
+        close = pytest.approx(getattr(fact, name), rel=RELATIVE, abs=RELATIVE)
+        assert getattr(view.split, name) == close, f"{where}: {name}"
+    if not fact.is_second_doubtful:
+        named = view.split.second and view.split.second.split(" ")[0]
+        second = None if fact.second is None else snapshot.schema.features[fact.second].name
+        assert named == second, where
 
 
 def votes_below(oracle: OracleTree) -> dict[int, dict[int, float]]:

@@ -50,9 +50,10 @@ def look_again(leaf: Leaf, installed: Candidate, classes: int, o: Options) -> Ve
     duel = duel_of(leaf, best, installed, merit - installed.gain, classes, o)
     kind = outcome(best, installed, duel, o)
     doubtful = doubtful or is_outcome_doubtful(ranked, installed, duel, o)
+    reason = "bound" if duel.is_won() else "tie"
     return Verdict(
         kind, best, merit, installed.gain, duel.radius, ranked, evaluations, doubtful,
-        installed, duel.spread, duel.bias,
+        installed, duel.spread, duel.bias, reason,
     )  # fmt: skip
 
 
@@ -151,6 +152,8 @@ class AgainstInstalled(Followed):
 class EfdtOracle(OracleTree):
     """The tree of the anytime policies; `statistics` are those of its inner nodes."""
 
+    counts_on_the_way = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.statistics: dict[int, Leaf] = {}
@@ -248,6 +251,7 @@ class EfdtOracle(OracleTree):
         self._record_look(state, "collapse", node.feature, verdict)
         self._drop_below(node)
         self._forget(node.id)
+        del self.history.facts[node.id]
         self.nodes[node.id] = state
         self.waits[node.id] = Wait(self.options.n_min)
         state.audit_passed = None
@@ -258,6 +262,7 @@ class EfdtOracle(OracleTree):
         self.splits_replaced += 1
         self._record_look(state, "replace", verdict.best.feature, verdict)
         self._drop_below(node)
+        self.history.note(self.events, state, verdict, verdict.reason)
         self._install(state, verdict.best)
         self._follow_inside(state, verdict, verdict.best)
 
@@ -266,6 +271,7 @@ class EfdtOracle(OracleTree):
         assert verdict.best is not None
         self.thresholds_moved += 1
         self._record_look(state, "move", node.feature, verdict)
+        self.history.note(self.events, state, verdict, "bound")
         node.threshold = verdict.best.threshold
 
     def _drop_below(self, node: Split) -> None:

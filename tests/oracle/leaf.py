@@ -96,6 +96,7 @@ class Verdict:
     second: Candidate | None = None  # None is the null split X_0
     spread: float = 0.0  # quantile times joint spread of the two best, 0 under Hoeffding's test
     bias: float = 0.0  # of the lead
+    reason: str = ""  # "bound" or "tie", where a split is looked at again
 
 
 @dataclass

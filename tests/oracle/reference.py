@@ -24,6 +24,8 @@ class Ghost:
 class ReferenceOracle(OracleTree):
     """The tree of the reference, with the ghosts that have not split yet."""
 
+    counts_on_the_way = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.ghosts: dict[int, Ghost] = {}
@@ -62,6 +64,7 @@ class ReferenceOracle(OracleTree):
             return
         assert verdict.best is not None
         self.ghosts[leaf.id] = Ghost(leaf, verdict.kind, leaf.n)
+        self.history.note(self.events, leaf, verdict, verdict.kind)
         self._install(leaf, verdict.best)
 
     def _keeps_doubts(self) -> bool:
@@ -80,6 +83,7 @@ class ReferenceOracle(OracleTree):
                 verdict.merit, verdict.second_merit, verdict.bound, leaf.n - ghost.n,
             )
         )  # fmt: skip
+        self.history.changed(leaf.id)
         self.audited_splits += 1
         self._forget_timing(leaf.id)
         node = self.nodes[leaf.id]

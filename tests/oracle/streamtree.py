@@ -148,6 +148,7 @@ class StreamTreeOracle(OracleTree):
 
     def _give_back(self, leaf: Leaf) -> None:
         """The leaf keeps class weights only."""
+        self.history.activity.append((self.events, leaf.id, "deactivate"))
         self.given_back.append(self.places[leaf.id].peak)
         self._forget_timing(leaf.id)
         leaf.active = False
@@ -193,6 +194,8 @@ class StreamTreeOracle(OracleTree):
 
     def _activate(self, name: int, since: int) -> None:
         """The leaf starts counting anew; what it saw so far are votes."""
+        if since != self.history.created[name]:
+            self.history.activity.append((since, name, "reactivate"))
         leaf = self._with_votes_only(name)
         leaf.active = True
         self.places[name] = Place(ACTIVE, since=since)

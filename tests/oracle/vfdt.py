@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from tests.oracle import criterion as crit
+from tests.oracle.history import History, split_weight
 from tests.oracle.imac import Followed, room_for_candidates
 from tests.oracle.intervals import prune_after_failure
 from tests.oracle.leaf import (
@@ -83,6 +85,7 @@ class OracleTree:
     kinds: list[str]
     declared_classes: int = 0
     options: Options = field(default_factory=Options)
+    counts_on_the_way: ClassVar[bool] = False  # an event counts before it has reached its leaf
 
     def __post_init__(self) -> None:
         self.nodes: dict[int, Leaf | Split] = {0: Leaf(0, 0, None, {}, frozenset())}
@@ -91,6 +94,7 @@ class OracleTree:
         self.waits: dict[int, Wait] = {}
         self.followed: dict[int, Followed] = {}
         self.splits: list[SplitEvent] = []
+        self.history = History()
         self.known_classes = self.declared_classes
         self.values_met: dict[int, int] = {}
         self.tokens_met = 0
@@ -160,7 +164,8 @@ class OracleTree:
         if key == OTHER and self.options.unseen == "grow" and isinstance(value, int):
             key = value
         if key not in node.children:
-            node.children[key] = self._new_leaf(node, {}, 0.0)
+            made = node.children[key] = self._new_leaf(node, {}, 0.0)
+            self.history.created[made] = self.events - (not self.counts_on_the_way)
         child = node.children[key]
         self.routed[child] += w
         return self.nodes[child]
@@ -171,6 +176,7 @@ class OracleTree:
         self.next_id += 1
         self.nodes[child] = Leaf(child, parent.depth + 1, parent.id, prior, parent.removed)
         self.routed[child] = routed
+        self.history.created[child] = self.events
         return child
 
     def _branch(self, node: Split, x: Row) -> int:
@@ -274,6 +280,7 @@ class OracleTree:
     def _refuse(self, leaf: Leaf, verdict: Verdict) -> None:
         """A failed attempt: what is dropped, and when the next one is due."""
         self.no_split += 1
+        self.history.forecast[leaf.id] = split_weight(verdict, leaf, self._classes(), self.options)
         self._remove_poor(leaf, verdict)
         if self.options.numeric_observer == "intervals":
             prune_after_failure(leaf, verdict, self._classes(), self.options)
@@ -320,6 +327,7 @@ class OracleTree:
             self._delay(leaf),
         )  # fmt: skip
         self._forget_timing(leaf.id)
+        self.history.note(self.events, leaf, verdict, verdict.kind)
         self._install(leaf, best)
 
     def _record(
@@ -339,6 +347,7 @@ class OracleTree:
                 merit, second_merit, bound, delay,
             )
         )  # fmt: skip
+        self.history.changed(leaf.id)
         self.audited_splits += delay >= 0.0
 
     def _install(self, leaf: Leaf, best: Candidate) -> Split:
@@ -357,6 +366,7 @@ class OracleTree:
     def _forget_timing(self, node: int) -> None:
         self.waits.pop(node, None)
         self.followed.pop(node, None)
+        self.history.forecast.pop(node, None)
 
     # audit --------------------------------------------------------------------------------
 
@@ -418,6 +428,7 @@ class OracleTree:
 
     def _deactivate(self, leaf: Leaf) -> None:
         self.deactivated += 1
+        self.history.activity.append((self.events, leaf.id, "deactivate"))
         self._forget_timing(leaf.id)
         leaf.active = False
         leaf.observers.clear()
@@ -425,6 +436,7 @@ class OracleTree:
 
     def _reactivate(self, leaf: Leaf) -> None:
         self.reactivated += 1
+        self.history.activity.append((self.events, leaf.id, "reactivate"))
         self.nodes[leaf.id] = Leaf(
             leaf.id, leaf.depth, leaf.parent, leaf.votes(), leaf.removed,
             mc_ok=leaf.mc_ok, nb_ok=leaf.nb_ok,

@@ -50,10 +50,12 @@ class VhtOracle(OracleTree):
         while self.pending and self.events >= self.pending[0].event + self.lag:
             due.append(self.pending.popleft())
         again = [pending for pending in due if self._carry_out(pending)]
+        self.counts_on_the_way = True  # these were counted when they first came
         for pending in again:
             for row, label, weight in pending.kept:
                 self.replayed += 1
                 self._go_down(self.nodes[pending.leaf], row, label, weight)
+        self.counts_on_the_way = False
         self._begin(x, y, w)
         self._go_down(self.nodes[0], x, y, w)
 

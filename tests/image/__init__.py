@@ -1,0 +1,1 @@
+"""The container image: built, and run as a cluster would run it."""

@@ -1,0 +1,1 @@
+"""The dashboard and the alert rules, against a real Prometheus."""
