@@ -280,6 +280,7 @@ POLICY: dict[type[Exception], Policy] = {
     learner.UnknownLabel: Policy(422, "too_many_classes", SKIP, 1, "Too many classes"),
     learner.SnapshotError: Policy(500, "snapshot", STOP, 4, "Model unreadable"),
     learner.SnapshotVersion: Policy(500, "snapshot_version", STOP, 4, "Model of another version"),
+    learner.WorkerLost: Policy(503, "worker_lost", STOP, 5, "Worker lost"),
     learner.UnknownNode: Policy(404, "unknown_node", SKIP, 1, "No such node"),
 }
 

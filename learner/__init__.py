@@ -18,10 +18,14 @@ from learner.errors import (
     SnapshotVersion,
     UnknownLabel,
     UnknownNode,
+    WorkerLost,
 )
 from learner.explanation import Counterfactual, Decision, Evidence, Explanation, Factor
 from learner.facts import SplitFacts
 from learner.holding import held_bytes, reopened, set_apart
+from learner.in_process import InProcess
+from learner.local_statistics import Beginning, LocalStatistics, Share
+from learner.message import Block, LocalResult, Message, Wave
 from learner.neighbourhood import Change
 from learner.params import TreeParams
 from learner.prospect import LeafCopy, Option, Prospect
@@ -30,6 +34,8 @@ from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
 from learner.snapshot_bytes import SnapshotReader, pack_snapshot
 from learner.streaming_tree import SplitRecord, StreamingTree
 from learner.variants import VARIANTS, Variant
+from learner.vertical import Vertical, VerticalCounters, Workers, unfit
+from learner.vertical_tree import VerticalTree
 
 __all__ = [
     "HEAVIEST",
@@ -37,6 +43,8 @@ __all__ = [
     "VARIANTS",
     "BadValue",
     "Batch",
+    "Beginning",
+    "Block",
     "Change",
     "Codes",
     "Counterfactual",
@@ -48,9 +56,13 @@ __all__ = [
     "Explanation",
     "Factor",
     "Feature",
+    "InProcess",
     "Kind",
     "LeafCopy",
     "LearnerError",
+    "LocalResult",
+    "LocalStatistics",
+    "Message",
     "NodeView",
     "Option",
     "ParamsError",
@@ -59,6 +71,7 @@ __all__ = [
     "Schema",
     "SchemaError",
     "Shape",
+    "Share",
     "Snapshot",
     "SnapshotError",
     "SnapshotReader",
@@ -72,10 +85,17 @@ __all__ = [
     "UnknownNode",
     "Value",
     "Variant",
+    "Vertical",
+    "VerticalCounters",
+    "VerticalTree",
+    "Wave",
+    "WorkerLost",
+    "Workers",
     "dense_batch",
     "held_bytes",
     "pack_snapshot",
     "reopened",
     "seal",
     "set_apart",
+    "unfit",
 ]

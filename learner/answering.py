@@ -13,7 +13,8 @@ from learner.kernels.predict import predict_few, predict_many
 from learner.kernels.rules import Rules
 from learner.kernels.tree import CLASSES, NODES, Tree
 from learner.kernels.walk import STEP, TOGETHER, Plan, lay_plan
-from learner.state import Sizes, new_scratch, scratch_reference
+from learner.scratch import new_scratch
+from learner.state import Sizes, scratch_reference
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]

@@ -33,7 +33,8 @@ from learner.kernels.tree import (
 )
 from learner.neighbourhood import Change, Landscape, Neighbourhood, batch_of, landscape_of
 from learner.schema import Kind, Value
-from learner.state import Sizes, new_scratch, scratch_reference
+from learner.scratch import new_scratch
+from learner.state import Sizes, scratch_reference
 
 Codes = npt.NDArray[np.int32]
 
