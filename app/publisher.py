@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Protocol
 
-from app.errors import SnapshotUnwritable
+from app.errors import AppError, SnapshotUnwritable, Unexpected
 from app.log import Seldom, get_logger
 from app.metrics import Metrics
 from app.serving import Published, Serving
@@ -44,6 +44,7 @@ class Publisher:
     def __init__(
         self, model: str, outlets: Sequence[Outlet], every_seconds: float, metrics: Metrics
     ) -> None:
+        self.failure: AppError | None = None
         self._model, self._outlets, self._every_seconds = model, outlets, every_seconds
         self._metrics = metrics
         self._seldom = Seldom()
@@ -79,11 +80,22 @@ class Publisher:
                 began = time.monotonic()
                 self._send(published)
                 self._pause(self._every_seconds - (time.monotonic() - began))
-        except BaseException:
-            log.exception("publisher failed, replicas get no more snapshots")
+        except AppError as exc:
+            self._fail(exc)
+        except BaseException as exc:
+            log.exception("publisher failed")
+            self._fail(Unexpected(f"{type(exc).__name__}: {exc}"))
         finally:
             for outlet in self._outlets:
                 outlet.close()
+
+    def _fail(self, exc: AppError) -> None:
+        self.failure = exc
+        log.error(
+            "publisher stopped, replicas get no more snapshots",
+            kind=type(exc).__name__,
+            reason=str(exc),
+        )
 
     def _next(self) -> Published | None:
         """Return the newest that was offered and not sent; None at the end."""

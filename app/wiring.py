@@ -130,8 +130,9 @@ class Learner(Service):
 
     @property
     def failure(self) -> AppError | LearnerError | None:
-        """Return what ended the consumer; its policy has the exit code."""
-        return self.consumer.failure or self._overdue
+        """Return what ended the consumer or the publisher; its policy has the exit code."""
+        sending = self._publisher.failure if self._publisher is not None else None
+        return self.consumer.failure or sending or self._overdue
 
 
 def build(

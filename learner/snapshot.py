@@ -14,6 +14,7 @@ from learner.answering import Answering
 from learner.batch import Batch
 from learner.encoder import Encoder
 from learner.errors import UnknownNode
+from learner.explanation import Explanation
 from learner.facts import SplitFacts, importance, split_facts
 from learner.kernels.rules import MAJORITY
 from learner.kernels.tally import count_nodes
@@ -234,6 +235,13 @@ class Snapshot:
     def answers_by_leaf(self) -> bool:
         """Whether all rows that end in a leaf get the same answer."""
         return self._rules.predictor == MAJORITY
+
+    @cached_property
+    def explanation(self) -> Explanation:
+        """What stands behind the answers, and what would change them."""
+        return Explanation(
+            self._tree, self._handles, self._sizes, self._rules, self._encoder, self.evaluate
+        )
 
     def path(self, batch: Batch, row: int = 0) -> list[Step]:
         """The tests between the root and the leaf of one row."""

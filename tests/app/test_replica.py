@@ -248,6 +248,28 @@ def test_what_cannot_be_sent_is_tried_again_and_holds_up_nobody(
     assert "publisher" not in [thread.name for thread in threading.enumerate()]
 
 
+def test_a_publisher_that_ends_is_a_failure_of_the_service(
+    make_settings: Make, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("a fault of ours")
+
+    monkeypatch.setattr(FolderOutlet, "send", fails)
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(b"\n".join(events(100)) + b"\n")
+    snapshots = {"transport": "folder", "folder": folder}
+    settings = make_settings(
+        role="learner", source="file", file={"path": file}, snapshots=snapshots
+    )
+    learner = build(settings)
+    learner.start()
+    wait(lambda: learner.failure is not None)
+    learner.stop()
+
+    assert "a fault of ours" in str(learner.failure)
+    assert not learner.alive()
+
+
 def test_snapshots_that_come_while_one_is_sent_are_passed_over() -> None:
     outlet = Outlet()
     outlet.refuses = False
