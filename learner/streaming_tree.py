@@ -418,9 +418,11 @@ def room_for_answers(predicted: npt.NDArray[np.int32] | None, events: int) -> np
     """Where predictions go, an empty array for nowhere; raises LearnerError if it does not fit."""
     if predicted is None:
         return _NOBODY
-    if predicted.dtype != np.int32 or len(predicted) != events:
+    fits = predicted.dtype == np.int32 and predicted.ndim == 1 and predicted.flags.c_contiguous
+    if not fits or len(predicted) != events:
         raise LearnerError(
-            f"predicted is {predicted.dtype}[{len(predicted)}]; expected int32[{events}]"
+            f"predicted is {predicted.dtype}[{len(predicted)}]; "
+            f"expected int32[{events}], one after the other in memory"
         )
     return predicted
 

@@ -243,7 +243,7 @@ def test_a_checkpoint_without_a_topic_id_is_read_as_one_of_an_unknown_topic(
     content = path.read_bytes()
     header_end = PREAMBLE.size + PREAMBLE.unpack_from(content)[2]
     found = Checkpoint.from_bytes(content)
-    named = f', "topic_id": "{found.topic_id}"'.encode()
+    named = f',"topic_id":"{found.topic_id}"'.encode()
     header = content[PREAMBLE.size : header_end]
     assert header.count(named) == 1
     old = header.replace(named, b"")

@@ -59,7 +59,7 @@ def test_a_learner_that_dies_takes_the_process_with_it(
 AT_THE_START = [
     ("app.warmup", "warm_up", "RuntimeError('no compiler')"),
     ("app.warmup", "warm_up", "SystemExit(0)"),
-    ("app.wiring:Service", "_restored", "MemoryError('no memory')"),
+    ("app.wiring:Learner", "_restored", "MemoryError('no memory')"),
     ("app.kafka_source:KafkaSource", "open", "SystemExit(0)"),
 ]
 

@@ -41,6 +41,7 @@ EVERY_EVENTS = 150
 HASTY: dict[str, Any] = {"n_min": 40, "audit_fraction": 0.5}
 TREE: dict[str, dict[str, Any]] = {
     "vfdt": {**HASTY, "leaf_predictor": "nba"},
+    "vht": HASTY,
     "vfdtc": HASTY,
     "efdt": {**HASTY, "reevaluate_every": 200},
     "cgd": {**HASTY, "tau": 0.1},

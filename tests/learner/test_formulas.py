@@ -59,7 +59,7 @@ def phi(z: float) -> float:
 @kernel
 def observe(tree: Tree, w: float, class_weight: float, value: Floats) -> None:
     """One value of class 0 at the root; inner kernels cannot be called from here."""
-    count_with_gaps(tree, 0, 0, w, class_weight, value, 0)
+    count_with_gaps(tree, 0, 0, w, class_weight, value, 0, 0)
 
 
 @kernel
