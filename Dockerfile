@@ -26,13 +26,6 @@ RUN /opt/livetree/bin/python -m app.warmup ${VARIANTS}
 
 FROM ${BASE}
 ARG CPU=x86-64-v3
-ARG VERSION=unknown
-ARG REVISION=unknown
-LABEL org.opencontainers.image.title="livetree" \
-      org.opencontainers.image.description="Kafka events in, a decision tree that never stops learning, predictions and the tree itself out" \
-      org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /opt/livetree /opt/livetree
 RUN install -d -o 10001 -g 10001 /data
 ENV PATH=/opt/livetree/bin:${PATH} \
@@ -52,3 +45,11 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=120s --retries=3 \
     CMD ["python", "-m", "app.healthcheck"]
 ENTRYPOINT ["livetree"]
 CMD ["serve"]
+# Last, because they change with every commit.
+ARG VERSION=unknown
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="livetree" \
+      org.opencontainers.image.description="Kafka events in, a decision tree that never stops learning, predictions and the tree itself out" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"

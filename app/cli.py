@@ -13,7 +13,18 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from app.commands import demo, dlq, evaluate, produce, replay, serve, tree, variants
+from app.commands import (
+    demo,
+    dlq,
+    evaluate,
+    explain,
+    export,
+    produce,
+    replay,
+    serve,
+    tree,
+    variants,
+)
 from app.commands.report import report_error
 
 EXIT_CODES = (
@@ -72,6 +83,8 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     evaluate.evaluate,
     replay.replay,
     tree.tree,
+    explain.explain,
+    export.export,
     variants.variants,
 )
 for command in COMMANDS:

@@ -117,6 +117,7 @@ class Consumer:
             log.exception("consumer failed")
         finally:
             self._writer.shutdown()  # waits: the folder is let go after this thread
+            self.training.close()
             self.source.close()
 
     def _consume(self) -> None:

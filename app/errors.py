@@ -36,6 +36,7 @@
     ├── NotReady                 no snapshot has been published yet           (HTTP 503)
     ├── UnknownSnapshot          no snapshot that is held is the one meant    (HTTP 404)
     ├── LearnerBusy              the learner does not answer in time          (HTTP 503)
+    ├── NotExportable            the tree has no form in the wanted format    (exit 2)
     └── Unexpected               a fault of ours                              (exit 1)
 
 `POLICY` has one row for each of these and for each error of the learner.
@@ -222,6 +223,10 @@ class LearnerBusy(AppError):
     """The learner did not answer a question in time, or too many wait already."""
 
 
+class NotExportable(AppError):
+    """The tree cannot be written in the wanted format."""
+
+
 class Unexpected(AppError):
     """A fault of ours; the log has the whole story."""
 
@@ -265,6 +270,7 @@ POLICY: dict[type[Exception], Policy] = {
     NotReady: Policy(503, "not_ready", SKIP, 1, "Not ready"),
     UnknownSnapshot: Policy(404, "unknown_snapshot", SKIP, 1, "No such snapshot"),
     LearnerBusy: Policy(503, "learner_busy", SKIP, 1, "Learner busy"),
+    NotExportable: Policy(422, "not_exportable", SKIP, 2, "Cannot be exported"),
     Unexpected: Policy(500, "unexpected", STOP, 1, "Internal error"),
     learner.LearnerError: Policy(500, "learner", STOP, 1, "Learner failed"),
     learner.SchemaError: Policy(500, "schema", STOP, 2, "Schema is wrong"),
@@ -274,6 +280,7 @@ POLICY: dict[type[Exception], Policy] = {
     learner.UnknownLabel: Policy(422, "too_many_classes", SKIP, 1, "Too many classes"),
     learner.SnapshotError: Policy(500, "snapshot", STOP, 4, "Model unreadable"),
     learner.SnapshotVersion: Policy(500, "snapshot_version", STOP, 4, "Model of another version"),
+    learner.WorkerLost: Policy(503, "worker_lost", STOP, 5, "Worker lost"),
     learner.UnknownNode: Policy(404, "unknown_node", SKIP, 1, "No such node"),
 }
 

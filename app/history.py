@@ -13,7 +13,6 @@ import math
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
-from heapq import merge
 from itertools import groupby
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -84,7 +83,7 @@ class Changes(NamedTuple):
         """Return what follows a number, at most so many; without one the newest."""
         if after is None:
             return self.kept[-limit:]
-        start = bisect_right(self.kept, after, key=lambda entry: entry.change.sequence)
+        start = bisect_right(self.kept, after, key=_number)
         return self.kept[start : start + limit]
 
     def to_dict(self) -> dict[str, Any]:
@@ -174,10 +173,14 @@ class History:
     def changes(self) -> Changes:
         """Return all that is kept, as of now."""
         if not self._is_current:
-            in_order = merge(self._structure, self._activity, key=lambda e: e.change.sequence)
-            self._current = self._current._replace(kept=tuple(in_order))
+            kept = sorted((*self._structure, *self._activity), key=_number)
+            self._current = self._current._replace(kept=tuple(kept))
             self._is_current = True
         return self._current
+
+
+def _number(entry: Entry) -> int:
+    return entry.change.sequence
 
 
 def _change(number: int, record: SplitRecord) -> Change:

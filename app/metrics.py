@@ -252,6 +252,44 @@ class Metrics:
             "Audited leaves whose test has passed and that wait for their next attempt.",
             ["model"],
         )
+        self.vht_messages = self._counter(
+            "vht_messages", "Messages to each worker of the tree (vht).", ["model"]
+        )
+        self.vht_questions = self._counter(
+            "vht_questions", "Leaves that the workers were asked to judge (vht).", ["model"]
+        )
+        self.vht_unanswered = self._counter(
+            "vht_unanswered", "Decisions that lacked the answer of a worker (vht).", ["model"]
+        )
+        self.vht_events = self._counter(
+            "vht_events",
+            "Events, by what became of them: sent, lost, kept, replayed (vht).",
+            ["model", "fate"],
+        )
+        self.vht_decision_delay = self._counter(
+            "vht_decision_delay_events",
+            "Events between questions and their decisions, summed up (vht).",
+            ["model"],
+        )
+        self.vht_waiting_leaves = self._gauge(
+            "vht_waiting_leaves", "Leaves whose decision is under way (vht).", ["model"]
+        )
+        self.vht_buffered = self._gauge(
+            "vht_buffered_events",
+            "Events kept at the moment, to be learned again (vht).",
+            ["model"],
+        )
+        self.vht_waited = self._counter(
+            "vht_waited_seconds", "Time spent waiting for the workers' answers (vht).", ["model"]
+        )
+        self.vht_sent_bytes = self._counter(
+            "vht_sent_bytes", "Bytes sent to the workers; none to threads (vht).", ["model"]
+        )
+        self.vht_busy = self._counter(
+            "vht_worker_busy_seconds",
+            "Time that each worker counted and judged (vht).",
+            ["model", "worker"],
+        )
         self.values_ignored = self._counter(
             "values_ignored",
             "Values taken as missing, by reason: infinite, or too_many (or too long) to take up.",

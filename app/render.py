@@ -38,7 +38,7 @@ def tree_document(
 
 def importance_document(snapshot: Snapshot) -> list[dict[str, object]]:
     """Return the features that the tree tests, the most important first; shares sum to 1."""
-    found = snapshot.importance()
+    found = snapshot.importance
     return [{"feature": name, "importance": share} for name, share in found.items()]
 
 

@@ -35,6 +35,7 @@ from app.secret import MASK, hide, names_secret
 from app.settings_file import declared_schema, load_settings
 from app.snapshot_settings import SnapshotSettings
 from app.tree_settings import HistorySettings, TreeSettings
+from app.vht_settings import VhtSettings
 
 
 def _from_json(value: object) -> object:
@@ -322,6 +323,8 @@ class Settings(BaseSettings):
     """Learn and answer in one process, or only learn, or only answer from a learner's snapshots."""
     variant: str = "vfdt"
     """Which algorithm grows the tree; `livetree variants` lists them."""
+    execution: Literal["local", "threads"] = "local"
+    """Who keeps the statistics: this thread, or workers in threads (variant `vht`)."""
     source: Literal["kafka", "file"] = "kafka"
     """Where events come from."""
     kafka: KafkaSettings = KafkaSettings()
@@ -336,6 +339,8 @@ class Settings(BaseSettings):
     """Where records go that cannot be learned."""
     tree: TreeSettings = TreeSettings()
     """Parameters of the tree."""
+    vht: VhtSettings = VhtSettings()
+    """Workers that keep the statistics of the attributes (variant `vht`)."""
     publish: PublishSettings = PublishSettings()
     """When predictions see what was learned."""
     timeline: TimelineSettings = TimelineSettings()
@@ -415,8 +420,9 @@ class Settings(BaseSettings):
         )
         declared = declared_schema(self.schema_)
         schema["declared"] = declared.to_dict() if declared else None
-        tree = self.tree_params()
-        return {"variant": self.variant, "tree": tree, "schema": schema, "event": event}
+        tree, vht = self.tree_params(), self.vht.shaping() if self.variant == "vht" else {}
+        named = {"variant": self.variant, "tree": tree, "schema": schema, "event": event}
+        return named | ({"vht": vht} if vht else {})
 
     def shaping_before(self, shaping: Mapping[str, Any]) -> dict[str, Any]:
         """Return what held where a checkpoint says nothing: the defaults of its variant."""

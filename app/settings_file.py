@@ -241,6 +241,7 @@ def _contradictions(settings: Settings) -> list[str]:
         *_kafka_problems(settings),
         *_tree_problems(settings),
         *_role_problems(settings),
+        *_worker_problems(settings),
     ]
 
 
@@ -258,6 +259,22 @@ def _role_problems(settings: Settings) -> list[str]:
             "folder in the role 'api', which follows one of them"
         )
     return problems
+
+
+def _worker_problems(settings: Settings) -> list[str]:
+    """Name what does not go with workers."""
+    spread = settings.execution != "local"
+    if settings.variant != "vht":
+        named = f"execution (LIVETREE_EXECUTION) is '{settings.execution}'"
+        expected = f"local with the variant '{settings.variant}', since only vht has workers"
+        return [f"{named}; expected {expected}"] if spread else []
+    if not spread and settings.vht.mode == "sync":
+        return []
+    try:
+        params = learner.VARIANTS["vht"].params_from(settings.tree.given())
+    except learner.ParamsError:
+        return []  # told already
+    return [f"tree (LIVETREE_TREE__...): {problem}" for problem in learner.unfit(params)]
 
 
 def _format_problems(settings: Settings) -> list[str]:

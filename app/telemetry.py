@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from app.distributed.telemetry import SpreadTelemetry
 from app.errors import REJECTIONS
 from app.log import Seldom, get_logger
 from app.metrics import Metrics
@@ -45,6 +46,7 @@ class Telemetry:
         self._last_timestamp: float | None = None
         self._resets = 0
         self._counted: dict[str, int] = {}
+        self._spread = SpreadTelemetry(metrics, model)
         self._begin_at_zero()
 
     def _begin_at_zero(self) -> None:
@@ -74,6 +76,7 @@ class Telemetry:
         """Count from here: what a checkpoint brought along happened in an earlier process."""
         if training.tree is not None:
             self._counted = _totals(training)
+            self._spread.resume(training.tree)
             training.tree.take_splits()
 
     def batch(
@@ -168,6 +171,7 @@ class Telemetry:
             metrics.prequential_accuracy.labels(model, name).set(_number(accuracy))
             metrics.prequential_kappa.labels(model, name).set(_number(kappa))
         self._count(_totals(training))
+        self._spread.tick(tree, training.executor)
 
     def _count(self, totals: dict[str, int]) -> None:
         """Add what the totals have grown by since the last time."""

@@ -17,6 +17,8 @@ import numpy.typing as npt
 from app.binary import BinaryFormat, BinaryReader, RowLayout
 from app.deadletter import Reason
 from app.decode import Rejected, needs_care
+from app.distributed.load import Executor
+from app.distributed.spread import Spread
 from app.envelope import NO_STAMP, Opened, open_all
 from app.errors import DecodeError
 from app.evaluation import Prequential
@@ -79,6 +81,7 @@ class Training:
         self._examples: list[dict[str, Any]] = []
         self._reader: Reader | None = None
         self.tree: StreamingTree | None = None
+        self.executor: Executor | None = None  # of the tree's workers, if it has some
         if tree is not None:
             self._begin(tree)
 
@@ -192,8 +195,14 @@ class Training:
         return features_of(event, self.settings.event)
 
     def _begin(self, tree: StreamingTree) -> None:
-        self.tree = tree
+        spread = Spread(tree, self.settings)
+        self.tree, self.executor = spread.tree, spread.executor
         self._reader = reader_for(tree.encoder, self.settings, self._form)
+
+    def close(self) -> None:
+        """End the tree's workers, if it has some; nothing can be learned any more."""
+        if self.executor is not None:
+            self.executor.close()
 
 
 def event_format(settings: Settings) -> EventFormat:

@@ -96,6 +96,8 @@ def _answer(tree: StreamingTree, batch: Batch) -> None:
     snapshot.evaluate(batch)
     snapshot.settle(batch)
     snapshot.path(batch, 0)
+    snapshot.explanation.evidence(batch)
+    snapshot.explanation.counterfactual(_records()[0], snapshot.classes)
     for node in snapshot.walk():
         if node.kind == "leaf":
             tree.copy_leaf(node.id).prospect()

@@ -18,9 +18,15 @@ from learner.errors import (
     SnapshotVersion,
     UnknownLabel,
     UnknownNode,
+    WorkerLost,
 )
+from learner.explanation import Counterfactual, Decision, Evidence, Explanation, Factor
 from learner.facts import SplitFacts
 from learner.holding import held_bytes, reopened, set_apart
+from learner.in_process import InProcess
+from learner.local_statistics import Beginning, LocalStatistics, Share
+from learner.message import Block, LocalResult, Message, Wave
+from learner.neighbourhood import Change
 from learner.params import TreeParams
 from learner.prospect import LeafCopy, Option, Prospect
 from learner.schema import Feature, Kind, Schema, Value
@@ -28,6 +34,8 @@ from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
 from learner.snapshot_bytes import SnapshotReader, pack_snapshot
 from learner.streaming_tree import SplitRecord, StreamingTree
 from learner.variants import VARIANTS, Variant
+from learner.vertical import Vertical, VerticalCounters, Workers, unfit
+from learner.vertical_tree import VerticalTree
 
 __all__ = [
     "HEAVIEST",
@@ -35,14 +43,26 @@ __all__ = [
     "VARIANTS",
     "BadValue",
     "Batch",
+    "Beginning",
+    "Block",
+    "Change",
     "Codes",
+    "Counterfactual",
     "Counters",
+    "Decision",
     "EncodeError",
     "Encoder",
+    "Evidence",
+    "Explanation",
+    "Factor",
     "Feature",
+    "InProcess",
     "Kind",
     "LeafCopy",
     "LearnerError",
+    "LocalResult",
+    "LocalStatistics",
+    "Message",
     "NodeView",
     "Option",
     "ParamsError",
@@ -51,6 +71,7 @@ __all__ = [
     "Schema",
     "SchemaError",
     "Shape",
+    "Share",
     "Snapshot",
     "SnapshotError",
     "SnapshotReader",
@@ -64,10 +85,17 @@ __all__ = [
     "UnknownNode",
     "Value",
     "Variant",
+    "Vertical",
+    "VerticalCounters",
+    "VerticalTree",
+    "Wave",
+    "WorkerLost",
+    "Workers",
     "dense_batch",
     "held_bytes",
     "pack_snapshot",
     "reopened",
     "seal",
     "set_apart",
+    "unfit",
 ]

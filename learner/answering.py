@@ -8,16 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.batch import Batch
+from learner.kernels.bayes import class_width, slot_width
 from learner.kernels.jit import JIT_DISABLED
-from learner.kernels.predict import predict_few, predict_many
-from learner.kernels.rules import Rules
-from learner.kernels.tree import CLASSES, NODES, Tree
+from learner.kernels.predict import lay_tables, predict_few, predict_many
+from learner.kernels.rules import MAJORITY, Rules
+from learner.kernels.tree import CLASSES, NODES, SLOTS, Tree
 from learner.kernels.walk import STEP, TOGETHER, Plan, lay_plan
-from learner.state import Sizes, new_scratch, scratch_reference
+from learner.scratch import new_scratch
+from learner.state import Sizes, scratch_reference, tree_reference
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
+
+MOST_TABLE_BYTES = 1 << 26  # of naive Bayes, beside a snapshot
 
 
 class Answering:
@@ -35,6 +39,7 @@ class Answering:
         self._classes = int(tree.counts[CLASSES])
         self._spare = spare  # working space that nobody uses at the moment
         self._plan: tuple[Plan, int] | None = None
+        self._tabled = handles[0]  # the tree with tables of naive Bayes, once there is a plan
         self._asked = 0  # rows, by those who ask for many
 
     def answer(self, batch: Batch, probabilities: Floats | None) -> tuple[Codes, Ids]:
@@ -56,6 +61,7 @@ class Answering:
                 probabilities = np.empty((0, self._classes))
             if batch.numeric.shape[1] == 0:  # a row that has ended looks at its first number
                 batch = batch._replace(numeric=np.zeros((batch.rows, 1)))
+            given = self._tabled, *given[1:]
             predict_many(*given, *plan, batch, codes, probabilities, leaves)
         self._spare.append(scratch)
         return codes, leaves
@@ -76,5 +82,20 @@ class Answering:
             first = np.empty(nodes, np.int32)
             rules, tree = self._rules, self._handles[0]
             levels = lay_plan(tree, rules.predictor, rules.new_leaf, scratch, first, plan)
+            self._lay_tables(scratch)
             self._plan = plan, levels
         return self._plan
+
+    def _lay_tables(self, scratch: Any) -> None:
+        """Rows of naive Bayes for every leaf, before anybody reads them, if they are not huge."""
+        tree, rules = self._tree, self._rules
+        if rules.predictor == MAJORITY:
+            return
+        slots, (_, classes, places) = int(tree.counts[SLOTS]), tree.values.shape
+        numeric, nominal = tree.moments.shape[3], len(self._sizes.values)
+        shape = slots, classes, class_width(numeric, nominal, places)
+        if 8 * int(np.prod(shape)) <= MOST_TABLE_BYTES:
+            of_slots = np.zeros((slots, slot_width(numeric, nominal)))
+            tabled = tree_reference(tree._replace(bayes=np.zeros(shape), bayes_slot=of_slots))
+            lay_tables(tabled, self._handles[1], rules.predictor, scratch)
+            self._tabled = tabled

@@ -41,6 +41,14 @@ class Batch(NamedTuple):
             self.sparse_index[first:last],
         )
 
+    def take(self, rows: Codes) -> Batch:
+        """Copies of some of the rows."""
+        lengths = np.diff(self.sparse_start)[rows]
+        start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        shift = np.repeat(self.sparse_start[rows] - start[:-1], lengths)
+        index = self.sparse_index[np.arange(start[-1]) + shift]
+        return Batch(self.numeric[rows], self.nominal[rows], start, index)
+
 
 def dense_batch(schema: Schema, matrix: npt.ArrayLike) -> Batch:
     """A batch from a matrix in schema order: nominal features as codes, NaN = missing."""

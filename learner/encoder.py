@@ -225,7 +225,7 @@ class Encoder:
         held = []
         for position in positions:
             codes = self._codes[position]
-            for token in _tokens_of(row[position]):
+            for token in tokens_of(row[position]):
                 code = codes.get(token, UNKNOWN)
                 if code == UNKNOWN:
                     code = self._learned_code(position, token)
@@ -276,7 +276,8 @@ def _as_float(value: float | None) -> float:
         return math.inf
 
 
-def _tokens_of(value: Any) -> Sequence[Value]:
+def tokens_of(value: Any) -> Sequence[Value]:
+    """The tokens that a set-valued feature holds."""
     if value is None:
         return ()
     if isinstance(value, Mapping):

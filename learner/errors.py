@@ -8,6 +8,7 @@ LearnerError
 │   └── UnknownLabel       a label was refused: too many classes
 ├── SnapshotError          these bytes are not a model of ours          (at start)
 │   └── SnapshotVersion    ... but of another format version
+├── WorkerLost             a worker's statistics are gone               (go back to the checkpoint)
 └── UnknownNode            no node has this id                          (per request)
 """
 
@@ -23,6 +24,7 @@ __all__ = [
     "SnapshotVersion",
     "UnknownLabel",
     "UnknownNode",
+    "WorkerLost",
 ]
 
 
@@ -66,6 +68,10 @@ class SnapshotError(LearnerError):
 
 class SnapshotVersion(SnapshotError):
     """The bytes are of a format version that this program does not read."""
+
+
+class WorkerLost(LearnerError):
+    """A worker died, or has not got every message: its statistics are not the tree's any more."""
 
 
 class UnknownNode(LearnerError):

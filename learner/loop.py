@@ -279,10 +279,10 @@ def _learn_rows(
                     for j in range(columns):
                         whole &= numeric[row, j] == numeric[row, j]
                 if whole:
-                    count_moments(moments, slot, k, weight, class_weight, numeric, row)
+                    count_moments(moments, slot, k, weight, class_weight, numeric, row, 0)
                 else:
-                    count_with_gaps(tree, slot, k, weight, class_weight, numeric, row)
-            count_values(values, value_room, value_start, slot, k, weight, nominal, row)
+                    count_with_gaps(tree, slot, k, weight, class_weight, numeric, row, 0)
+            count_values(values, value_room, value_start, slot, k, weight, nominal, row, 0)
             if sparse:
                 count_tokens(tokens, slot, k, weight, sparse_start, sparse_index, row)
             if bayesian is not None and scores:

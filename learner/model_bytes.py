@@ -8,7 +8,7 @@ What is read becomes a model only after learner/integrity.py has looked at all o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +55,7 @@ from learner.state import (
     spans,
     value_starts,
 )
+from learner.underway import PREFIX, underway_from
 from learner.variants import VARIANTS
 
 _RECORDS = {"node": NODE, "fact": FACT, "slot": SLOT, "column": COLUMN, "candidate": CANDIDATE}
@@ -71,10 +72,16 @@ class Model(NamedTuple):
     encoder: Encoder
     variant: str
     params: TreeParams
+    underway: dict[str, Array]  # decisions of workers, see learner/underway.py
 
 
 def model_pieces(
-    tree: Tree, sizes: Sizes, encoder: Encoder, variant: str, params: TreeParams
+    tree: Tree,
+    sizes: Sizes,
+    encoder: Encoder,
+    variant: str,
+    params: TreeParams,
+    underway: Mapping[str, Array],
 ) -> list[Piece]:
     """The canonical bytes of a model in pieces, up to their digest.
 
@@ -83,7 +90,8 @@ def model_pieces(
     named = encoder_arrays(encoder)
     named |= about_arrays(variant, params)
     named |= _owned_nodes(tree) | _statistics(tree, sizes, encoder) | owned_totals(tree)
-    return pieces(named | _owned_entries(tree) | _owned_candidates(tree, sizes, encoder))
+    named |= _owned_entries(tree) | _owned_candidates(tree, sizes, encoder)
+    return pieces(named | dict(underway))
 
 
 def _owned_nodes(tree: Tree) -> dict[str, Array]:
@@ -195,10 +203,15 @@ def unpack_model(data: bytes) -> Model:
     try:
         with np.errstate(all="ignore"):
             named = unpack(data)
+            underway = {name: named.pop(name) for name in list(named) if name.startswith(PREFIX)}
             encoder = encoder_from(named)
             variant, params = variant_from(named)
             stored = check_model(named, encoder, params, names_beside(encoder))
-            return Model(*_tree_from(named, stored), encoder, variant, params)
+            tree, sizes = _tree_from(named, stored)
+            if underway:
+                columns = len(encoder.positions(Kind.NUMERIC)), len(encoder.positions(Kind.NOMINAL))
+                underway_from(underway, tree, columns, encoder.token_count, len(encoder.classes))
+            return Model(tree, sizes, encoder, variant, params, underway)
     except SnapshotError:
         raise
     except (ValueError, OverflowError, MemoryError, LearnerError) as error:

@@ -24,11 +24,10 @@ from learner.kernels.leaves import answer, choose, predict_first
 from learner.kernels.nodes import has_room
 from learner.kernels.predict import leaf_of
 from learner.kernels.rules import ADAPTIVE, FOLLOWED, GAUSSIAN, MAJORITY, Rules, Scratch
-from learner.kernels.splitting import lost_child
+from learner.kernels.splitting import step_down
 from learner.kernels.tree import (
     CLASSES,
     COUNTED,
-    EQUALS,
     EVENTS,
     LEAF,
     LOGGED,
@@ -38,13 +37,9 @@ from learner.kernels.tree import (
     PENDING,
     PENDING_DUE,
     SHORT_OF_ROOM,
-    SUBSET,
     TOKENS,
     Layout,
     Tree,
-    heavier_branch,
-    holds_token,
-    outside_subset,
 )
 from learner.loop import find_room, keep_entries, lacks_histograms, memory_check_is_due
 from learner.reference import consider_beside_reference
@@ -131,10 +126,10 @@ def learn_along_paths(
                     )
                     slot_of[place(slot)].arrivals += 1
                     if slot_of[place(slot)].gaps == 0:
-                        count_moments(moments, slot, k, weight, class_weight, numeric, row)
+                        count_moments(moments, slot, k, weight, class_weight, numeric, row, 0)
                     else:
-                        count_with_gaps(tree, slot, k, weight, class_weight, numeric, row)
-                    count_values(values, value_room, value_start, slot, k, weight, nominal, row)
+                        count_with_gaps(tree, slot, k, weight, class_weight, numeric, row, 0)
+                    count_values(values, value_room, value_start, slot, k, weight, nominal, row, 0)
                     if sparse:
                         count_tokens(tokens, slot, k, weight, sparse_start, sparse_index, row)
                     if was_leaf and scores:
@@ -227,11 +222,11 @@ def count_at(
     if rules.observer != GAUSSIAN:
         keep_entries(tree, rules, scratch, batch, row, node, slot, k, weight)
     elif no_gaps and tree.slot[slot].gaps == 0:
-        count_moments(tree.moments, slot, k, weight, class_weight, batch.numeric, row)
+        count_moments(tree.moments, slot, k, weight, class_weight, batch.numeric, row, 0)
     else:
-        count_with_gaps(tree, slot, k, weight, class_weight, batch.numeric, row)
+        count_with_gaps(tree, slot, k, weight, class_weight, batch.numeric, row, 0)
     count_values(
-        tree.values, layout.value_room, layout.value_start, slot, k, weight, batch.nominal, row
+        tree.values, layout.value_room, layout.value_start, slot, k, weight, batch.nominal, row, 0
     )
     count_tokens(tree.tokens, slot, k, weight, batch.sparse_start, batch.sparse_index, row)
 
@@ -271,28 +266,3 @@ def look_at(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node: in
         if counts[PENDING] > 0:
             counts[PENDING_DUE] = 1
     return node
-
-
-@inner
-def step_down(tree: Tree, layout: Layout, rules: Rules, batch: Batch, row: int, node: int) -> int:
-    """The child that the event goes to; a missing or unseen value may make one."""
-    at = tree.node[node]
-    first, column = int64(at.child), int64(at.column)
-    if at.kind == NUMERIC:
-        x = batch.numeric[row, column]
-        child = first + int64(x > at.cut) if x == x else heavier_branch(tree, node)
-    elif at.kind == MULTIWAY:
-        value, child = int64(batch.nominal[row, column]), int64(NOWHERE)
-        if 0 <= value < at.table_length:
-            child = int64(tree.tables[at.table_start + value])
-        if child == NOWHERE:
-            child = int64(at.other)
-            if child == NOWHERE or (rules.grow_unseen and value >= 0):
-                child = lost_child(tree, layout, rules, node, value)
-    elif at.kind == EQUALS:
-        child = first + int64(batch.nominal[row, column] != int(at.cut))
-    elif at.kind == SUBSET:
-        child = first + outside_subset(tree, node, int64(batch.nominal[row, column]))
-    else:
-        child = first + int64(holds_token(batch, row, column))
-    return child

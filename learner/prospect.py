@@ -49,10 +49,10 @@ from learner.kernels.tree import (
 )
 from learner.reading import attribute_name, branch_text, test_text
 from learner.schema import Value
+from learner.scratch import new_scratch
 from learner.state import (
     Sizes,
     layout_reference,
-    new_scratch,
     new_tree,
     rules_reference,
     scratch_reference,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from learner.answering import Answering
 from learner.batch import Batch
 from learner.encoder import Encoder
 from learner.errors import UnknownNode
+from learner.explanation import Explanation
 from learner.facts import SplitFacts, importance, split_facts
 from learner.kernels.rules import MAJORITY
 from learner.kernels.tally import count_nodes
@@ -234,6 +236,13 @@ class Snapshot:
         """Whether all rows that end in a leaf get the same answer."""
         return self._rules.predictor == MAJORITY
 
+    @cached_property
+    def explanation(self) -> Explanation:
+        """What stands behind the answers, and what would change them."""
+        return Explanation(
+            self._tree, self._handles, self._sizes, self._rules, self._encoder, self.evaluate
+        )
+
     def path(self, batch: Batch, row: int = 0) -> list[Step]:
         """The tests between the root and the leaf of one row."""
         nodes = self._tree.node
@@ -279,6 +288,7 @@ class Snapshot:
             if depth is None or nodes["depth"][node] - nodes["depth"][top] < depth:
                 stack.extend(reversed(children[node]))
 
+    @cached_property
     def importance(self) -> dict[str, float]:
         """Features with a split and their share of all gain, weighted by traffic, largest first."""
         return importance(self._tree.node, self._tree.fact, self._traffic(), self._encoder)
@@ -320,10 +330,15 @@ class Snapshot:
         below = np.bincount(parent[1:], routed[1:], minlength=len(parent))
         traffic = np.zeros(len(parent))
         traffic[0] = self.counters.weight
-        for node in range(1, len(parent)):  # parents come before their children
-            above = parent[node]
-            if below[above] > 0.0:
-                traffic[node] = traffic[above] * routed[node] / below[above]
+        depth = self._tree.node["depth"]
+        by_level = np.argsort(depth, kind="stable")
+        ends = np.searchsorted(depth[by_level], np.arange(1, self.shape.depth + 2))
+        for start, end in pairwise(ends):  # level by level, from the first below the root
+            nodes = by_level[start:end]
+            above = parent[nodes]
+            some = below[above] > 0.0
+            nodes, above = nodes[some], above[some]
+            traffic[nodes] = traffic[above] * routed[nodes] / below[above]
         return traffic
 
     def _summed_votes(self) -> Floats:

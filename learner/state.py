@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from learner.encoder import Encoder
-from learner.kernels.ahead import AHEAD, STRIDE
 from learner.kernels.bayes import class_width, slot_width
-from learner.kernels.elementary import fill_xlog2x
 from learner.kernels.jit import JIT_DISABLED, by_reference
 from learner.kernels.rules import (
-    COMMIT_ONCE,
     FOLLOWED,
     GAUSSIAN,
     MAJORITY,
     MOST_CANDIDATES,
-    RANKING,
     SAMPLE,
     Rules,
     Scratch,
@@ -68,6 +63,7 @@ class Parts(NamedTuple):
     bayes: bool = False  # tables of naive Bayes
     bins: bool = False  # intervals for it
     candidates: int = 0  # followed event by event
+    columns: bool = True  # statistics of attributes; False: workers keep them
 
 
 class Sizes(NamedTuple):
@@ -145,7 +141,8 @@ def cheap_slots(sizes: Sizes) -> int:
 
 def slot_bytes(sizes: Sizes) -> int:
     """Bytes of the statistics of one node, at least 1."""
-    numbers = (MISSING + 1) * sizes.numeric + sum(sizes.values) + sizes.tokens
+    numeric, places, tokens = kept_columns(sizes)
+    numbers = (MISSING + 1) * numeric + places + tokens
     numbers += sizes.parts.candidates * 4 + (MOST_BINS * sizes.numeric if sizes.parts.bins else 0)
     if sizes.parts.bayes:
         numbers += class_width(sizes.numeric, len(sizes.values), sum(sizes.values))
@@ -187,8 +184,15 @@ def with_room(sizes: Sizes, tree: Tree, leaves: int = 0) -> Sizes:
 
 def _slots_differ(sizes: Sizes, tree: Tree) -> bool:
     """Whether a slot of these sizes is another one than the tree's."""
-    had = (*tree.values.shape[1:], tree.tokens.shape[2], tree.moments.shape[3])
-    return had != (sizes.classes, sum(sizes.values), sizes.tokens, sizes.numeric)
+    had = (tree.values.shape[1], tree.moments.shape[3], tree.values.shape[2], tree.tokens.shape[2])
+    return had != (sizes.classes, *kept_columns(sizes))
+
+
+def kept_columns(sizes: Sizes) -> tuple[int, int, int]:
+    """Numeric columns, places of nominal values and tokens whose statistics are kept here."""
+    if not sizes.parts.columns:
+        return 0, 0, 0
+    return sizes.numeric, sum(sizes.values), sizes.tokens
 
 
 def roomier(room: int, needed: int, few: int = 0) -> int:
@@ -223,7 +227,7 @@ def value_starts(sizes: Sizes) -> npt.NDArray[np.int32]:
 def array_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     """The shape of every array of a tree with this room."""
     n, s, c, parts = sizes.nodes, sizes.slots, sizes.classes, sizes.parts
-    numeric, places, tokens = sizes.numeric, sum(sizes.values), sizes.tokens
+    numeric, places, tokens = kept_columns(sizes)
     kept, binned, followed = s * parts.entries, s * parts.bins, s * bool(parts.candidates)
     histograms, followed_each = sizes.histograms, (followed, parts.candidates)
     scored = s * parts.bayes
@@ -296,10 +300,10 @@ def new_array(name: str, shape: tuple[int, ...]) -> Array:
     dtype = array_dtype(name)
     array: Array = np.zeros(shape, dtype)
     _fill(name, array)
-    return _records(array)
+    return as_records(array)
 
 
-def _records(array: Array) -> Array:
+def as_records(array: Array) -> Array:
     """Kernels read fields by name; numpy alone needs its slower class for that."""
     return array.view(np.recarray) if JIT_DISABLED and array.dtype.names else array
 
@@ -405,50 +409,6 @@ def keeping_nodes(tree: Tree) -> npt.NDArray[np.bool_]:
     """For each node in use whether it keeps statistics."""
     mask: npt.NDArray[np.bool_] = tree.node["slot"][: int(tree.counts[NODES])] >= 0
     return mask
-
-
-def new_scratch(sizes: Sizes, rules: Rules) -> Scratch:
-    """Working space for a tree of these sizes."""
-    columns, revises = sizes.numeric, rules.policy != COMMIT_ONCE
-    nominal, scores = len(sizes.values), int(rules.predictor != MAJORITY)
-    walked = 0 if revises else sizes.nodes
-    return Scratch(
-        points=np.zeros((7, rules.split_points * columns)),
-        numeric=np.zeros((8, columns)),
-        nominal=np.zeros((4, len(sizes.values))),
-        values=np.zeros((3, sum(sizes.values))),
-        tokens=np.zeros((4, sizes.tokens)),
-        branch_value=np.zeros(sizes.widest, np.int32),
-        order=np.zeros(sizes.widest, np.int32),
-        classes=np.zeros((7, sizes.classes)),
-        branch_counts=np.zeros((sizes.widest, sizes.classes)),
-        ranking=np.zeros(RANKING),
-        sort_value=np.zeros(sizes.longest),
-        sort_weight=np.zeros(sizes.longest),
-        sort_class=np.zeros(sizes.longest, np.int32),
-        sort_place=np.zeros(sizes.longest, np.int32),
-        whole=np.zeros((2, sizes.classes), np.int64),
-        xlog2x=whole_xlog2x(WHOLE if sizes.parts.entries or sizes.parts.candidates else 0),
-        moved=np.zeros(sizes.nodes if revises else 0, np.int32),
-        table_copy=np.zeros(sizes.table if revises else 0, np.int32),
-        ahead=np.zeros(AHEAD, np.int64),
-        strides=_records(np.zeros(walked, STRIDE)),
-        laid=np.zeros(1, np.int64),
-        passes=np.zeros(walked, np.int32),
-        places=np.zeros(nominal, np.int64),
-        bayes=np.zeros((scores, sizes.classes, class_width(columns, nominal, sum(sizes.values)))),
-        bayes_slot=np.zeros((scores, slot_width(columns, nominal))),
-        numbers=np.ones(2 * nominal + columns + 1 + 8),
-        logs=np.zeros(2 * nominal + columns + 1 + 8),
-    )
-
-
-@cache
-def whole_xlog2x(size: int) -> npt.NDArray[np.float64]:
-    """L(z) of z = 0, 1, … below ``size``; the same for all trees."""
-    table = np.zeros(size)
-    fill_xlog2x(table)
-    return table
 
 
 # How arrays are handed to kernels: one pointer a group.

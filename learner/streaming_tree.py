@@ -39,6 +39,7 @@ from learner.prospect import LeafCopy, place_of_leaf
 from learner.publication import Publisher
 from learner.reading import CHANGE_NAMES, REASON_NAMES, attribute_name, test_text
 from learner.schema import Kind
+from learner.scratch import new_scratch
 from learner.snapshot import Counters, Shape, Snapshot, counters_of
 from learner.state import (
     Sizes,
@@ -46,7 +47,6 @@ from learner.state import (
     keeping_nodes,
     layout_for,
     layout_reference,
-    new_scratch,
     new_tree,
     parts_of,
     resize_arrays,
@@ -121,6 +121,7 @@ class StreamingTree:
         self._unlogged = 0
         self._values_learned = np.array(encoder.value_counts(), np.int64)
         self._publisher = Publisher()
+        self._underway: dict[str, npt.NDArray[Any]] = {}  # decisions, where workers were asked
 
     def _keep_up(self) -> None:
         """Follow the encoder, which may have met something new since the last event."""
@@ -148,11 +149,12 @@ class StreamingTree:
         self._layout = layout_for(self.encoder, sizes)
         self._fitted = self.encoder.revision
         self._rules = self.params.rules(has_numeric=sizes.numeric > 0)
+        self._scratch = new_scratch(sizes, self._rules)
         self._handles = (
             tree_reference(self._tree),
             layout_reference(self._layout),
             rules_reference(self._rules),
-            scratch_reference(new_scratch(sizes, self._rules)),
+            scratch_reference(self._scratch),
         )
         self._parts = self._parts_needed()
         self._entry: Any = None  # the kernel for these arrays, from the first event on
@@ -181,13 +183,12 @@ class StreamingTree:
             If given, takes the class code predicted before each event is learned.
         """
         batch, codes, weights, no_gaps = self._checked(X, y, w)
-        out = _NOBODY if predicted is None else predicted
-        fits = out.dtype == np.int32 and out.ndim == 1 and out.flags.c_contiguous
-        if predicted is not None and not (fits and len(predicted) == len(codes)):
+        if self._underway:
             raise LearnerError(
-                f"predicted is {predicted.dtype}[{len(predicted)}]; "
-                f"expected int32[{len(codes)}], one after the other in memory"
+                "the model has decisions of workers under way; expected a tree with workers, in "
+                "the mode that it was learned in"
             )
+        out = room_for_answers(predicted, len(codes))
         self._keep_up()
         row = 0
         while row < len(codes) or self._is_unfinished():
@@ -258,6 +259,23 @@ class StreamingTree:
         w: npt.ArrayLike | None,
     ) -> tuple[Batch, npt.NDArray[np.int32], npt.NDArray[np.float64], bool]:
         """The events as kernels take them, and whether no number is missing."""
+        batch, codes, weights = self._checked_shape(X, y, w)
+        classes = len(self.encoder.classes)
+        no_gaps, highest = look_over(batch.numeric, codes)
+        if highest >= classes:
+            wrong = codes.min() if codes.min() < 0 else codes.max()
+            raise LearnerError(f"y holds the class code {wrong}; expected 0 to {classes - 1}")
+        if not no_gaps and np.isinf(batch.numeric).any():
+            raise LearnerError("X holds an infinite number; expected finite ones, NaN = missing")
+        return batch, codes, weights, no_gaps
+
+    def _checked_shape(
+        self,
+        X: Batch | npt.ArrayLike,  # noqa: N803
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+    ) -> tuple[Batch, npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+        """Contiguous arrays that belong together, with weights that are some."""
         batch = X if isinstance(X, Batch) else dense_batch(self.encoder.schema, X)
         batch = Batch(
             np.ascontiguousarray(batch.numeric, np.float64),
@@ -270,11 +288,6 @@ class StreamingTree:
         check_batch(self.encoder, batch)
         if len(codes) != batch.rows:
             raise LearnerError(f"y has {len(codes)} entries; expected {batch.rows}, one a row")
-        classes = len(self.encoder.classes)
-        no_gaps, highest = look_over(batch.numeric, codes)
-        if highest >= classes:
-            wrong = codes.min() if codes.min() < 0 else codes.max()
-            raise LearnerError(f"y holds the class code {wrong}; expected 0 to {classes - 1}")
         if w is not None:
             if len(weights) != len(codes):
                 raise LearnerError(f"w has {len(weights)} entries; expected {len(codes)}")
@@ -283,9 +296,7 @@ class StreamingTree:
                 raise LearnerError(
                     f"w holds {wrong}; expected weights above 0 and at most {HEAVIEST:g}"
                 )
-        if not no_gaps and np.isinf(batch.numeric).any():
-            raise LearnerError("X holds an infinite number; expected finite ones, NaN = missing")
-        return batch, codes, weights, no_gaps
+        return batch, codes, weights
 
     def _drain_log(self) -> None:
         counts = self._tree.counts
@@ -371,7 +382,7 @@ class StreamingTree:
         encoder = self._publisher.frozen(self.encoder)
         return LeafCopy(
             self._tree, self._sizes, self._layout, self._rules, encoder, node,
-            plain=self._is_plain() and not self._counts_along_paths(),
+            plain=self._parts_needed()[:1] == (None,),
         )  # fmt: skip
 
     def to_bytes(self) -> bytes:
@@ -385,7 +396,9 @@ class StreamingTree:
         They are a copy, which does not move when the tree learns on; ``seal`` has their digest.
         """
         self._keep_up()
-        return model_pieces(self._tree, self._sizes, self.encoder, self.variant, self.params)
+        return model_pieces(
+            self._tree, self._sizes, self.encoder, self.variant, self.params, self._underway
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamingTree:
@@ -393,11 +406,23 @@ class StreamingTree:
         model = unpack_model(data)
         tree = cls.__new__(cls)
         tree._hold(model.encoder, model.variant, model.params, model.sizes, model.tree)
+        tree._underway = model.underway
         return tree
 
     def hash(self) -> str:
         """One name for the exact state: SHA-256 of the canonical bytes."""
         return seal(self.to_pieces())[1]
+
+
+def room_for_answers(predicted: npt.NDArray[np.int32] | None, events: int) -> npt.NDArray[np.int32]:
+    """Where predictions go, an empty array for nowhere; raises LearnerError if it does not fit."""
+    if predicted is None:
+        return _NOBODY
+    if predicted.dtype != np.int32 or len(predicted) != events:
+        raise LearnerError(
+            f"predicted is {predicted.dtype}[{len(predicted)}]; expected int32[{events}]"
+        )
+    return predicted
 
 
 def check_batch(encoder: Encoder, batch: Batch) -> None:

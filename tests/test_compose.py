@@ -41,12 +41,10 @@ def test_it_runs_what_it_should() -> None:
 
 
 def test_every_variable_is_a_setting() -> None:
-    known = {variable_of(path) for path in setting_paths(Settings)} | {ROLE}
+    known = {variable_of(path) for path in setting_paths(Settings)}
     for name, found in OURS.items():
         assert set(found["environment"]) <= known, name
-        Settings.load(
-            environ={k: v for k, v in found["environment"].items() if k in known - {ROLE}}
-        )
+        Settings.load(environ=found["environment"])
 
 
 def test_our_containers_are_as_strict_as_the_chart_s() -> None:
@@ -79,11 +77,11 @@ def test_files_volumes_and_configs_exist() -> None:
 
 
 def test_the_topics_are_those_that_the_service_uses() -> None:
-    settings = Settings.load(environ={**SERVICES["producer"]["environment"]})
+    settings = Settings.load(environ=SERVICES["producer"]["environment"])
     made = SERVICES["topics"]["command"][0]
     for topic in (settings.kafka.topic, settings.dead_letter_topic()):
         assert f"--topic {topic} " in made
-    assert f"--topic {settings.kafka.topic}.snapshots " in made
+    assert f"--topic {settings.snapshots.topic_beside(settings.kafka.topic)} " in made
 
 
 def test_prometheus_understands_its_file(promtool: str, tmp_path: Path) -> None:

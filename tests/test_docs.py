@@ -158,7 +158,7 @@ def variant_rows() -> dict[str, list[str]]:
 def test_variants_are_marked_available_or_planned() -> None:
     table = variant_rows()
     assert {name for name, cells in table.items() if cells[-1] == "available"} == set(VARIANTS)
-    assert {name for name, cells in table.items() if cells[-1] == "planned"} == {"vht"}
+    assert {name for name, cells in table.items() if cells[-1] == "planned"} == set()
     assert {path.stem for path in (DOCS / "variants").glob("*.md")} == set(VARIANTS)
     assert all(f"docs/variants/{name}.md" in read("README.md") for name in VARIANTS)
 
@@ -215,7 +215,6 @@ def test_every_variant_has_its_paper() -> None:
     papers = {cells[-1]: cells[1] for cells in rows(read("docs/papers.md")).values()}
     for name in VARIANTS:
         assert any(f"`{name}`" in marked and "planned" not in marked for marked in papers), name
-    assert "`vht` (planned)" in papers
 
 
 def test_every_citation_is_in_the_list_of_papers() -> None:
@@ -272,7 +271,7 @@ def test_the_tests_that_guard_a_divergence_exist() -> None:
     assert len(table) >= 14
     for line in table:
         guards = re.findall(r"`(test_\w+)`", line.rpartition(" | ")[2])
-        assert guards or line.endswith("with `vht` |"), line
+        assert guards, line
         for guard in guards:
             assert f"def {guard}(" in tests, guard
 

@@ -12,6 +12,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.api import description, problems
 from app.api.access import Gate, open_paths
 from app.api.docs import docs_router
+from app.api.explain import explain_router
+from app.api.export import export_router
 from app.api.health import health_router
 from app.api.leaves import leaves_router
 from app.api.live import Live, live_router
@@ -57,6 +59,8 @@ def create_app(service: Service) -> Api:
     app.live = Live(service)
     routers = (
         page_router(),
+        explain_router(service),
+        export_router(service),
         tree_router(service),
         splits_router(service),
         timeline_router(service),

@@ -1,7 +1,7 @@
 """The words and schemas of the OpenAPI document that FastAPI cannot read off the code.
 
-/predict, /tree, /model and /schema are encoded by msgspec; their schemas are generated from the
-same types that encode them, or written here where the answer is a plain mapping.
+/predict, /explain, /tree, /model and /schema are encoded by msgspec; their schemas are generated
+from the same types that encode them, or written here where the answer is a plain mapping.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from app.api.answer import ManyAnswer, SingleAnswer
+from app.api.explain import ExplainBody, Explained
 from app.api.leaves import SCHEMAS as LEAVES
 from app.api.live_schema import STATS
 from app.api.problems import SCHEMA as PROBLEM
@@ -391,12 +392,12 @@ def _document(app: FastAPI) -> dict[str, Any]:
         tags=app.openapi_tags,
         license_info=app.license_info,
     )
-    _, predict_schemas = msgspec.json.schema_components(
-        [SingleAnswer, ManyAnswer, InferRequest, InferResponse],
+    _, written = msgspec.json.schema_components(
+        [SingleAnswer, ManyAnswer, ExplainBody, Explained, InferRequest, InferResponse],
         ref_template="#/components/schemas/{name}",
     )
     components = found.setdefault("components", {}).setdefault("schemas", {})
-    components.update(predict_schemas)
+    components.update(written)
     components.update(SCHEMAS)
     for name in WHOLE:
         components[name] = {**SCHEMAS[name], "required": list(SCHEMAS[name]["properties"])}

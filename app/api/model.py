@@ -32,7 +32,7 @@ def model_router(service: Service) -> APIRouter:
             **responses(503),
         },
     )
-    async def model() -> Response:
+    def model() -> Response:
         """Describe the model behind the current snapshot."""
         published = current(service)
         return _json(model_document(service, published), published)

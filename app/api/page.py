@@ -22,9 +22,11 @@ INDEX = {
     "routes": {
         "GET /": "the live page, for a browser",
         "POST /predict": "predict one row or many",
+        "POST /explain": "why a record is answered so, and what would change the answer: ?at=",
         "GET /tree": "the tree: ?format=json|text|dot|mermaid|svg|html, ?depth=, ?node=, ?at=",
         "GET /tree/diff": "what changed between two snapshots: ?from=, ?to=, ?format=json|text",
         "GET /snapshots": "the snapshots that ?at= can name",
+        "GET /export": "the tree with its schema, to be used elsewhere: ?at=",
         "GET /leaves/{id}": "why a leaf has not split yet",
         "GET /splits": "what the tree did, change by change: ?after=, ?limit=",
         "GET /model": "variant, parameters, counters, shape, accuracy, offsets",

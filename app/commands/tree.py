@@ -7,9 +7,6 @@ import shutil
 import ssl
 import sys
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -17,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.commands.ask import HERE, ApiKey, At, CaFile, CertificateFile, KeyFile, Url, ask, trust_of
+
 if TYPE_CHECKING:
     from learner import Snapshot
 
 WATCH_SECONDS = 2.0
-TIMEOUT_SECONDS = 10.0
 HOME, END_OF_LINE, END_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
@@ -37,7 +35,7 @@ class TreeFormat(StrEnum):
 
 
 def tree(
-    url: Annotated[str, typer.Option(help="Where the service runs.")] = "http://127.0.0.1:8000",
+    url: Url = HERE,
     depth: Annotated[
         int | None, typer.Option(min=0, help="How many levels to show.", show_default="all")
     ] = None,
@@ -54,13 +52,7 @@ def tree(
     details: Annotated[
         bool, typer.Option("--details", help="Say of each node when and why it was split (text).")
     ] = False,
-    at: Annotated[
-        str | None,
-        typer.Option(
-            help="An earlier snapshot: its id, events:N, an offset (topic-0:123) or a time.",
-            show_default="the current one",
-        ),
-    ] = None,
+    at: At = None,
     diff: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -79,29 +71,10 @@ def tree(
             show_default=False,
         ),
     ] = None,
-    api_key: Annotated[
-        str | None,
-        typer.Option(
-            envvar="LIVETREE_API_KEY",
-            help="A key of the service; the variable is safer: others see options in `ps`.",
-            show_default=False,
-        ),
-    ] = None,
-    ca_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="Authorities (PEM) that the service's certificate must lead to.",
-            show_default="the system's",
-        ),
-    ] = None,
-    certificate_file: Annotated[
-        Path | None,
-        typer.Option(help="Our certificate, where the service asks for one.", show_default=False),
-    ] = None,
-    key_file: Annotated[
-        Path | None,
-        typer.Option(help="The private key of our certificate.", show_default=False),
-    ] = None,
+    api_key: ApiKey = None,
+    ca_file: CaFile = None,
+    certificate_file: CertificateFile = None,
+    key_file: KeyFile = None,
 ) -> None:
     """Print the tree of a running service, or of a checkpoint.
 
@@ -157,27 +130,6 @@ def screenful(drawing: str, columns: int, rows: int) -> str:
     return HOME + "".join(f"{line}{END_OF_LINE}\n" for line in shown) + END_OF_SCREEN
 
 
-def trust_of(
-    ca_file: Path | None, certificate_file: Path | None, key_file: Path | None
-) -> ssl.SSLContext:
-    """Return whom to trust, and how we show who we are; a wrong file is a wrong option."""
-    try:
-        trust = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
-    except OSError as exc:  # an SSLError is one
-        message = f"'{ca_file}': expected certificates in PEM ({exc.strerror or exc})"
-        raise typer.BadParameter(message, param_hint="--ca-file") from exc
-    if certificate_file is None:
-        return trust
-    try:
-        trust.load_cert_chain(certificate_file, key_file)
-    except OSError as exc:
-        message = (
-            f"'{certificate_file}': expected a certificate and its key ({exc.strerror or exc})"
-        )
-        raise typer.BadParameter(message, param_hint="--certificate-file") from exc
-    return trust
-
-
 def from_service(
     url: str,
     path: str,
@@ -186,32 +138,8 @@ def from_service(
     trust: ssl.SSLContext | None = None,
 ) -> str:
     """Return what the service answers; its problems become our errors."""
-    from app.errors import SourceError
-
-    query = urllib.parse.urlencode({k: v for k, v in asked.items() if v is not None})
-    address = f"{url.rstrip('/')}{path}?{query}"
-    if not address.startswith(("http://", "https://")):
-        raise typer.BadParameter(f"'{url}' is not an http address", param_hint="--url")
-    request = urllib.request.Request(address)
-    if api_key:
-        # Not for the address that an answer may send us on to.
-        request.add_unredirected_header("Authorization", f"Bearer {api_key}")
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS, context=trust) as answer:
-            found: str = answer.read().decode()
-    except urllib.error.HTTPError as exc:
-        raise SourceError(f"{address} answered {exc.code}: {_detail(exc)}") from exc
-    except (urllib.error.URLError, OSError) as exc:
-        reason = getattr(exc, "reason", exc)
-        raise SourceError(f"no service answers at {url}: {reason}; is it running?") from exc
+    found = ask(url, path, asked, api_key, trust)
     return found if found.endswith("\n") else found + "\n"
-
-
-def _detail(exc: urllib.error.HTTPError) -> str:
-    try:
-        return str(json.loads(exc.read())["detail"])
-    except (ValueError, KeyError, TypeError):
-        return str(exc.reason)
 
 
 def from_checkpoint(

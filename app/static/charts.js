@@ -46,6 +46,8 @@ const CHARTS = [
   },
 ];
 
+const room = (_, __, from, to) => (to - from < 400 ? 68 : 48); // with seconds, without
+
 /** Seconds are written only where the minutes alone would repeat. */
 function moments(_, found, __, ___, step) {
   return found.map((moment) => clock(moment).slice(0, step < 60 ? 8 : 5));
@@ -138,7 +140,7 @@ class Card {
     };
     const side = (more) => ({ ...axis, size: 42, values: (_, found) => found.map(chart.ticks), ...more });
     const axes = [
-      { ...axis, grid: { show: false }, size: 24, space: 48, values: moments },
+      { ...axis, grid: { show: false }, size: 24, space: room, values: moments },
       side({ scale: "y", space: 28 }),
     ];
     const scales = { x: { time: true }, y: { range: (_, low, high) => chart.range(low ?? 0, high ?? 1) } };

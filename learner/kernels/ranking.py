@@ -7,6 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from learner.kernels.best_two import clear_ranking, offer, offer_null
 from learner.kernels.bound import FEW, gain_range, hoeffding_bound, lead_passes, radius
 from learner.kernels.branches import branch_counts
 from learner.kernels.criterion import impurity
@@ -22,16 +23,13 @@ from learner.kernels.rules import (
     BEST_COLUMN,
     BEST_CUT,
     BEST_KIND,
-    BEST_PLACE,
     BIAS,
     BY_BOUND,
     BY_SUBSET,
     BY_TIE,
     BY_VALUE,
-    COMMIT_ONCE,
     CUT,
     EPSILON,
-    EVALUATED,
     GAUSSIAN,
     HOEFFDING,
     INHERIT,
@@ -44,7 +42,6 @@ from learner.kernels.rules import (
     SECOND_COLUMN,
     SECOND_CUT,
     SECOND_KIND,
-    SECOND_PLACE,
     SPREAD,
     TOKEN_MERIT,
     Rules,
@@ -267,76 +264,24 @@ def nominal_kind(tree: Tree, rules: Rules) -> int:
 def _rank(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch) -> None:
     """Higher gain first, then the earlier feature, then the lower token; X_0 after its equals."""
     ranking = scratch.ranking
-    ranking[BEST] = -np.inf
-    ranking[SECOND] = -np.inf
-    ranking[BEST_KIND] = LEAF
-    ranking[SECOND_KIND] = LEAF
-    ranking[EVALUATED] = 0.0
+    clear_ranking(ranking)
     for j in range(len(layout.numeric_position)):
-        _offer(
+        offer(
             ranking, scratch.numeric[MERIT, j], int64(layout.numeric_position[j]),
             int64(NUMERIC), int64(j), scratch.numeric[CUT, j],
         )  # fmt: skip
     kind = nominal_kind(tree, rules)
     for a in range(len(layout.nominal_position)):
-        _offer(
+        offer(
             ranking, scratch.nominal[MERIT, a], int64(layout.nominal_position[a]),
             kind, int64(a), scratch.nominal[CUT, a],
         )  # fmt: skip
     for t in range(tree.counts[TOKENS]):
-        _offer(
+        offer(
             ranking, scratch.tokens[TOKEN_MERIT, t], int64(layout.token_position[t]),
             int64(CONTAINS), int64(t), 0.0,
         )  # fmt: skip
-    null = null_merit(rules)
-    if null > ranking[BEST]:
-        ranking[SECOND] = ranking[BEST]
-        ranking[SECOND_KIND] = ranking[BEST_KIND]
-        ranking[SECOND_COLUMN] = ranking[BEST_COLUMN]
-        ranking[SECOND_CUT] = ranking[BEST_CUT]
-        ranking[BEST] = null
-        ranking[BEST_KIND] = LEAF
-    elif null > ranking[SECOND]:
-        ranking[SECOND] = null
-        ranking[SECOND_KIND] = LEAF
-    if rules.policy != COMMIT_ONCE and ranking[BEST_KIND] != LEAF:
-        ranking[SECOND] = null
-        ranking[SECOND_KIND] = LEAF
-
-
-@kernel
-def null_merit(rules: Rules) -> float:
-    """The gain of not splitting."""
-    return 0.0 if rules.null_competes else -np.inf
-
-
-@kernel
-def _offer(
-    ranking: Floats, merit: float, position: int, kind: int, column: int, cut: float
-) -> None:
-    """Take a candidate into the best two; one without an admissible split is only counted."""
-    if np.isnan(merit):
-        return
-    ranking[EVALUATED] += 1.0
-    if merit == -np.inf:
-        return
-    if merit > ranking[BEST] or (merit == ranking[BEST] and position < ranking[BEST_PLACE]):
-        ranking[SECOND] = ranking[BEST]
-        ranking[SECOND_KIND] = ranking[BEST_KIND]
-        ranking[SECOND_COLUMN] = ranking[BEST_COLUMN]
-        ranking[SECOND_CUT] = ranking[BEST_CUT]
-        ranking[SECOND_PLACE] = ranking[BEST_PLACE]
-        ranking[BEST] = merit
-        ranking[BEST_KIND] = kind
-        ranking[BEST_COLUMN] = column
-        ranking[BEST_CUT] = cut
-        ranking[BEST_PLACE] = position
-    elif merit > ranking[SECOND] or (merit == ranking[SECOND] and position < ranking[SECOND_PLACE]):
-        ranking[SECOND] = merit
-        ranking[SECOND_KIND] = kind
-        ranking[SECOND_COLUMN] = column
-        ranking[SECOND_CUT] = cut
-        ranking[SECOND_PLACE] = position
+    offer_null(rules, ranking)
 
 
 @inner
@@ -410,7 +355,12 @@ def split_test(
     ranking[SPREAD], ranking[BIAS] = 0.0, 0.0
     if extras is not None and rules.split_test != HOEFFDING:
         _measure_best_two(tree, layout, rules, scratch, node)
-    R, n = range_of_gain(tree, rules), bound_weight(tree, rules, node)
+    return test_ranking(rules, ranking, range_of_gain(tree, rules), bound_weight(tree, rules, node))
+
+
+@inner
+def test_ranking(rules: Rules, ranking: Floats, R: float, n: float) -> int:
+    """The same for a ranking alone, with the range of the gain and the n of the bound."""
     ranking[EPSILON] = radius(rules, R, n, ranking[SPREAD])
     if ranking[BEST_KIND] == LEAF or not ranking[BEST] > rules.min_merit:
         return NO_SPLIT_YET

@@ -1,10 +1,11 @@
-"""Turn a leaf into a split node with fresh leaves below; remove what was below a node."""
+"""Turn a leaf into a split node with fresh leaves below; go down; remove what was below."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
+from learner.batch import Batch
 from learner.kernels.bayes import CURRENT
 from learner.kernels.history import forget_split, note_split
 from learner.kernels.jit import inner, int64
@@ -13,14 +14,19 @@ from learner.kernels.nodes import bar_path, give_back_slot, new_leaf
 from learner.kernels.rules import BEST_COLUMN, BEST_CUT, BEST_KIND, EMPTY, Rules, Scratch
 from learner.kernels.tree import (
     CLASSES,
+    EQUALS,
     LEAF,
     MULTIWAY,
     NODES,
     NOWHERE,
+    NUMERIC,
     SUBSET,
     TABLE,
     Layout,
     Tree,
+    heavier_branch,
+    holds_token,
+    outside_subset,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -144,6 +150,43 @@ def lost_child(
         _move_table(tree, node, max(value + 1, 2 * tree.node[node].table_length))
     tree.tables[tree.node[node].table_start + value] = leaf
     return leaf
+
+
+@inner
+def step_down(tree: Tree, layout: Layout, rules: Rules, batch: Batch, row: int, node: int) -> int:
+    """The child that the event goes to; a missing or unseen value may make one."""
+    at = tree.node[node]
+    first, column = int64(at.child), int64(at.column)
+    if at.kind == NUMERIC:
+        x = batch.numeric[row, column]
+        child = first + int64(x > at.cut) if x == x else heavier_branch(tree, node)
+    elif at.kind == MULTIWAY:
+        value, child = int64(batch.nominal[row, column]), int64(NOWHERE)
+        if 0 <= value < at.table_length:
+            child = int64(tree.tables[at.table_start + value])
+        if child == NOWHERE:
+            child = int64(at.other)
+            if child == NOWHERE or (rules.grow_unseen and value >= 0):
+                child = lost_child(tree, layout, rules, node, value)
+    elif at.kind == EQUALS:
+        child = first + int64(batch.nominal[row, column] != int(at.cut))
+    elif at.kind == SUBSET:
+        child = first + outside_subset(tree, node, int64(batch.nominal[row, column]))
+    else:
+        child = first + int64(holds_token(batch, row, column))
+    return child
+
+
+@inner
+def makes_child(tree: Tree, rules: Rules, batch: Batch, row: int, node: int) -> bool:
+    """Whether the event would make a child of this node: nobody is there for its value."""
+    at = tree.node[node]
+    if at.kind != MULTIWAY:
+        return False
+    value = int64(batch.nominal[row, at.column])
+    if 0 <= value < at.table_length and tree.tables[at.table_start + value] != NOWHERE:
+        return False
+    return bool(at.other == NOWHERE or (rules.grow_unseen and value >= 0))
 
 
 @inner

@@ -102,5 +102,14 @@ VARIANTS: dict[str, Variant] = {
             "K measures more with every event: slower than vfdt on few attributes, faster on many",
             {"timing": "imac"},
         ),
+        Variant(
+            "vht",
+            2016,
+            "Kourtellis et al.: VHT: Vertical Hoeffding Tree",
+            "vfdt, with the statistics of the attributes spread over workers",
+            "events of thousands of attributes, on a machine with several cores",
+            "messages to workers; below some thousand attributes one thread is faster",
+            {"audit_fraction": 0.0},
+        ),
     )
 }

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.kernels.attribute import best_of_all, cut_of, forget_gain, gain_of, position_of
+from learner.kernels.best_two import null_merit
 from learner.kernels.bound import gain_range, lead_passes, radius
 from learner.kernels.candidate import candidate_counts, load_candidate
 from learner.kernels.jit import flag, inner, int64
@@ -39,7 +40,6 @@ from learner.kernels.ranking import (
     joint_spread,
     merits,
     nominal_kind,
-    null_merit,
     range_of_gain,
     spread_of_branches,
     tie_breaks,

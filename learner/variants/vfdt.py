@@ -117,16 +117,30 @@ def consider(
         counts[PENDING] = node + 1
         counts[PENDING_BRANCHES] = branches
         return
+    split_leaf(tree, layout, rules, scratch, node, outcome, branches)
+    if extras is not None and rules.policy != COMMIT_ONCE and rules.timing == FOLLOWED:
+        choose_candidates(tree, layout, rules, scratch, node)
+
+
+@inner
+def split_leaf(
+    tree: Tree,
+    layout: Layout,
+    rules: Rules,
+    scratch: Scratch,
+    node: int,
+    outcome: int,
+    branches: int,
+) -> None:
+    """Replace the leaf by the test of X_a; scratch has its branches, and there is room for them."""
     count_attempt(tree, scratch)
-    counts[SPLITS_TIE if outcome == BY_TIE else SPLITS_BOUND] += 1
+    tree.counts[SPLITS_TIE if outcome == BY_TIE else SPLITS_BOUND] += 1
     kind = int64(TIE if outcome == BY_TIE else BOUND)
     log_change(tree, scratch, node, kind, outcome, audited_delay(tree, node))
-    tree.slot[at.slot].forecast = UNKNOWN
+    tree.slot[tree.node[node].slot].forecast = UNKNOWN
     if rules.policy == COMMIT_ONCE:
         give_back_slot(tree, layout, node)
     install_split(tree, layout, rules, scratch, node, branches, outcome)
-    if extras is not None and rules.policy != COMMIT_ONCE and rules.timing == FOLLOWED:
-        choose_candidates(tree, layout, rules, scratch, node)
 
 
 @inner

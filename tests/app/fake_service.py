@@ -161,6 +161,7 @@ class FakeSnapshot:
         branch = int(age > 40)
         return [FakeStep(0, "age", ">" if branch else "<=", np.float64(40.0), observed, branch)]
 
+    @property
     def importance(self) -> dict[str, float]:
         """Age alone is tested."""
         return {"age": 1.0}

@@ -16,6 +16,8 @@ from tests.app.test_api_predict import client_of
 PATHS = {
     "/",
     "/predict",
+    "/explain",
+    "/export",
     "/tree",
     "/tree/diff",
     "/snapshots",

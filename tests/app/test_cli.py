@@ -24,7 +24,17 @@ from streams import STREAMS
 from tests.brokers import Broker
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("demo", "serve", "produce", "evaluate", "replay", "tree", "variants")
+COMMANDS = (
+    "demo",
+    "serve",
+    "produce",
+    "evaluate",
+    "replay",
+    "tree",
+    "explain",
+    "export",
+    "variants",
+)
 
 
 def livetree(*arguments: str, **environment: str) -> Any:

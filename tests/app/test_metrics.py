@@ -58,6 +58,7 @@ def test_no_label_can_have_unbounded_values() -> None:
 
     assert labels <= {
         "code",
+        "fate",
         "kind",
         "method",
         "model",
@@ -70,6 +71,7 @@ def test_no_label_can_have_unbounded_values() -> None:
         "variant",
         "version",
         "window",
+        "worker",
     }
 
 

@@ -22,9 +22,13 @@ PATIENCE_SECONDS = 180.0  # a slow machine, or kernels that must be compiled fir
 START = "from app.cli import main\nmain()\n"
 
 
-def wait(until: Callable[[], Any], what: Callable[[], str] = lambda: "it did not happen") -> Any:
+def wait(
+    until: Callable[[], Any],
+    what: Callable[[], str] = lambda: "it did not happen",
+    seconds: float = PATIENCE_SECONDS,
+) -> Any:
     """Return what `until` returns once it is something; fails after a long time."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + seconds
     while not (found := until()):
         assert time.monotonic() < deadline, what()
         time.sleep(0.05)

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from functools import cache
 from typing import Any
 
@@ -24,7 +25,8 @@ from schemathesis.checks import not_a_server_error
 from starlette.testclient import TestClient
 
 from app.api import create_app
-from learner import Encoder, StreamingTree
+from app.question import Questions
+from learner import Encoder, LeafCopy, StreamingTree
 from tests.app.fake_service import FakeService
 from tests.fuzz.model import EAGER, MIXED, teach
 from tests.fuzz.test_decode import deep_values, odd_texts
@@ -42,9 +44,20 @@ def tree() -> StreamingTree:
     return made
 
 
+class AtOnce(Questions):
+    """A learner that always has time."""
+
+    def ask(self, leaf: int) -> Future[LeafCopy]:
+        """Ask, and answer."""
+        asked = super().ask(leaf)
+        self.answer(tree())
+        return asked
+
+
 @cache
 def app() -> FastAPI:
     service = FakeService(**HTTP)
+    service.questions = AtOnce()
     service.publish(tree().snapshot())
     return create_app(service)  # type: ignore[arg-type]
 

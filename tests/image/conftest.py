@@ -29,6 +29,7 @@ def image() -> str:
         missing(f"no containers: {exc}", REQUIRED)
     arguments = f"--network host --build-arg BASE={base} --build-arg VARIANTS=vfdt"
     run("make", "image", f"IMAGE={IMAGE}", f"BUILD_ARGS={arguments}", cwd=ROOT)
+    run("podman", "image", "prune", "--force", "--filter", "until=12h")  # layers of old sources
     return f"{IMAGE}:{run('make', '-s', 'version', cwd=ROOT)}"
 
 

@@ -26,9 +26,9 @@ from learner.kernels.numeric.ordered import BELOW, RIGHT_CELLS, weight_at_most
 from learner.kernels.rules import CUT, MERIT, SAMPLE, Rules, Scratch
 from learner.kernels.tree import CLASSES, FIRST_BLOCK, NOWHERE, Tree
 from learner.params import TreeParams
+from learner.scratch import new_scratch
 from learner.state import (
     FIRST_SIZES,
-    new_scratch,
     new_tree,
     parts_of,
     resized,

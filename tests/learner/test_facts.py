@@ -89,7 +89,7 @@ def test_the_shares_of_importance_are_gain_times_traffic() -> None:
             assert view.feature is not None
             worth[view.feature] = worth.get(view.feature, 0.0) + view.split.merit * view.share
 
-    importance = snapshot.importance()
+    importance = snapshot.importance
 
     assert sum(importance.values()) == pytest.approx(1.0)
     assert list(importance.values()) == sorted(importance.values(), reverse=True)
@@ -100,11 +100,11 @@ def test_the_shares_of_importance_are_gain_times_traffic() -> None:
 def test_the_feature_that_decides_is_the_most_important() -> None:
     stream = open_stream("agrawal", 1, function=1)  # the rule looks at the age alone
     tree = StreamingTree(Encoder(stream.schema), "vfdt")
-    assert tree.snapshot().importance() == {}
+    assert tree.snapshot().importance == {}
 
     tree.learn(*stream.take(20_000))
 
-    first, share = next(iter(tree.snapshot().importance().items()))
+    first, share = next(iter(tree.snapshot().importance.items()))
     assert first == "age"
     assert share > 0.9
 

@@ -19,7 +19,7 @@ from learner.kernels.candidate import entropy_growth, gini_growth
 from learner.kernels.normal import deviation
 from learner.kernels.tree import NODES
 from learner.params import TreeParams, normal_quantile
-from learner.state import whole_xlog2x
+from learner.scratch import whole_xlog2x
 from streams import open_stream
 from tests.learner.concepts import Concept
 from tests.oracle import criterion as crit

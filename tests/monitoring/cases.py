@@ -32,6 +32,8 @@ WRITTEN = 'livetree_checkpoints_total{instance="a", outcome="written"}'
 FAILED = 'livetree_checkpoints_total{instance="a", outcome="failed"}'
 UNREADABLE = 'livetree_checkpoints_total{instance="a", outcome="unreadable"}'
 SNAPSHOT = 'livetree_snapshot_age_seconds{instance="a"}'
+REPLICA_AGE = 'livetree_snapshot_age_seconds{instance="b"}'
+RECEIVED = 'livetree_snapshots_received_total{instance="b"}'
 ACCURACY = 'livetree_prequential_accuracy_ratio{instance="a", model="m", window="1000"}'
 TOO_MANY = 'livetree_values_ignored_total{instance="a", model="m", reason="too_many"}'
 INFINITE = 'livetree_values_ignored_total{instance="a", model="m", reason="infinite"}'
@@ -42,6 +44,7 @@ BUILD = 'livetree_build_info{instance="a", model="m", variant="vfdt", version="1
 
 CASES = {
     "LivetreeDown": Case({'up{job="other"}': "1x20"}, ({BUILD: "1x20"},), "6m", {}),
+    "LivetreeLearnerDown": Case({BUILD: "1x20"}, ({BUILD: "1x20", LEARNED: "5x20"},), "6m", {}),
     "LivetreeLearnerStalled": Case(
         {LAG: "5x20", CONSUMED: "100x20"},
         ({LAG: "5x20", CONSUMED: "0+100x20"}, {LAG: "0x20", CONSUMED: "100x20"}),
@@ -95,6 +98,15 @@ CASES = {
         {SNAPSHOT: "301x20", LEARNED: "0+100x20"},
         ({SNAPSHOT: "5000x20", LEARNED: "100x20"}, {SNAPSHOT: "5x20", LEARNED: "0+100x20"}),
         "12m",
+    ),
+    "LivetreeReplicaBehind": Case(
+        {REPLICA_AGE: "301x20", RECEIVED: "3x20", LEARNED: "0+100x20"},
+        (
+            {REPLICA_AGE: "301x20", RECEIVED: "3x20", LEARNED: "100x20"},  # nothing new to hear of
+            {REPLICA_AGE: "5x20", RECEIVED: "0+3x20", LEARNED: "0+100x20"},
+        ),
+        "12m",
+        {"instance": "b"},
     ),
     "LivetreeAccuracyFell": Case(
         {ACCURACY: "0.9x1440 0.7x40"},

@@ -2,7 +2,7 @@
 
 {{- define "livetree.podMetadata" -}}
 annotations:
-  checksum/settings: {{ include "livetree.settings" .root | sha256sum }}
+  checksum/settings: {{ include "livetree.settings" .root | sha256sum | trunc 40 }}
   {{- with .own.podAnnotations }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

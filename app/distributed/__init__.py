@@ -1,0 +1,1 @@
+"""Who runs the workers of a vertical tree: threads of this process."""

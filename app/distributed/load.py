@@ -1,0 +1,25 @@
+"""What it costs to have workers, as those who run them measure it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from learner import Workers
+
+
+class Load(NamedTuple):
+    """Totals since the workers began."""
+
+    waited_seconds: float  # for answers
+    sent_bytes: int  # to all workers; 0 where memory is shared
+    busy_seconds: tuple[float, ...]  # of each worker
+
+
+class Executor(Workers, Protocol):
+    """Runs workers, tells what they cost, and ends them."""
+
+    def load(self) -> Load:
+        """Return the totals so far; does not wait for anybody."""
+
+    def close(self) -> None:
+        """End the workers; what they hold is gone."""

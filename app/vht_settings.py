@@ -1,0 +1,37 @@
+"""How the statistics of a tree are spread over workers, as settings."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from app.group import Group
+
+
+class VhtSettings(Group):
+    """Workers that keep the statistics of the attributes (variant `vht`)."""
+
+    workers: int = Field(default=2, ge=1, le=256)
+    """How many share the attributes among them; the tree does not depend on it."""
+    mode: Literal["sync", "wok", "wk"] = "sync"
+    """Decisions take effect at once (sync), or later: events of the leaf until then are left out
+    (wok), or counted and kept to be learned again below a split (wk)."""
+    lag_events: int = Field(default=1000, ge=0, le=1_000_000_000)
+    """Events from the question to the workers until the decision takes effect (wok, wk)."""
+    keep_events: int = Field(default=1000, ge=0, le=1_000_000)
+    """The paper's z: events kept of a leaf that waits for its decision (wk)."""
+    keep_most_events: int = Field(default=100_000, ge=0, le=10_000_000)
+    """Events kept of all leaves together (wk); further ones are lost where their leaf splits."""
+    timeout_seconds: float = Field(default=0, ge=0, le=86_400)
+    """Longest wait for the answers to a question; 0: without end, and the same tree always."""
+    timeout_policy: Literal["abort", "partial"] = "abort"
+    """What an answer that is missing means: no split, or the other workers decide."""
+
+    def shaping(self) -> dict[str, Any]:
+        """Return what must not change between a checkpoint and the run that continues it."""
+        if self.mode == "sync":
+            return {"mode": "sync"}
+        return self.model_dump(
+            mode="json", include={"mode", "lag_events", "keep_events", "keep_most_events"}
+        )

@@ -1,0 +1,61 @@
+"""The working space of the kernels, made once for a tree of some sizes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from learner.kernels.ahead import AHEAD, STRIDE
+from learner.kernels.bayes import class_width, slot_width
+from learner.kernels.elementary import fill_xlog2x
+from learner.kernels.rules import COMMIT_ONCE, MAJORITY, RANKING, Rules, Scratch
+from learner.state import Sizes, as_records, kept_columns
+
+WHOLE = 1 << 16  # weights up to which L(z) is looked up
+
+
+def new_scratch(sizes: Sizes, rules: Rules) -> Scratch:
+    """Working space for a tree of these sizes."""
+    columns, places, tokens = kept_columns(sizes)
+    revises = rules.policy != COMMIT_ONCE
+    nominal, scores = len(sizes.values), int(rules.predictor != MAJORITY)
+    walked = 0 if revises else sizes.nodes
+    return Scratch(
+        points=np.zeros((7, rules.split_points * columns)),
+        numeric=np.zeros((8, columns)),
+        nominal=np.zeros((4, len(sizes.values))),
+        values=np.zeros((3, places)),
+        tokens=np.zeros((4, tokens)),
+        branch_value=np.zeros(sizes.widest, np.int32),
+        order=np.zeros(sizes.widest, np.int32),
+        classes=np.zeros((7, sizes.classes)),
+        branch_counts=np.zeros((sizes.widest, sizes.classes)),
+        ranking=np.zeros(RANKING),
+        sort_value=np.zeros(sizes.longest),
+        sort_weight=np.zeros(sizes.longest),
+        sort_class=np.zeros(sizes.longest, np.int32),
+        sort_place=np.zeros(sizes.longest, np.int32),
+        whole=np.zeros((2, sizes.classes), np.int64),
+        xlog2x=whole_xlog2x(WHOLE if sizes.parts.entries or sizes.parts.candidates else 0),
+        moved=np.zeros(sizes.nodes if revises else 0, np.int32),
+        table_copy=np.zeros(sizes.table if revises else 0, np.int32),
+        ahead=np.zeros(AHEAD, np.int64),
+        strides=as_records(np.zeros(walked, STRIDE)),
+        laid=np.zeros(1, np.int64),
+        passes=np.zeros(walked, np.int32),
+        places=np.zeros(nominal, np.int64),
+        bayes=np.zeros((scores, sizes.classes, class_width(columns, nominal, places))),
+        bayes_slot=np.zeros((scores, slot_width(columns, nominal))),
+        numbers=np.ones(2 * nominal + columns + 1 + 8),
+        logs=np.zeros(2 * nominal + columns + 1 + 8),
+    )
+
+
+@cache
+def whole_xlog2x(size: int) -> npt.NDArray[np.float64]:
+    """L(z) of z = 0, 1, … below ``size``; the same for all trees."""
+    table = np.zeros(size)
+    fill_xlog2x(table)
+    return table
