@@ -23,7 +23,7 @@ from learner import Piece
 log = get_logger(__name__)
 
 RETRY_FIRST_SECONDS = 0.5
-RETRY_MOST_SECONDS = 10.0
+RETRY_MOST_SECONDS = 4.0
 
 
 class Outlet(Protocol):

@@ -41,6 +41,9 @@ FETCH_BYTES = 16_000_000
 ROOM_BYTES = 100_000  # round the record of a longest message
 KEPT_WHOLE = SLOTS  # messages of the past that a start tries, the newest last
 
+# A broker that is back is found soon: by default the pauses grow to ten seconds.
+RECONNECTING = {"reconnect.backoff.max.ms": 2000}
+
 # The topic is not there, or not yet.
 GONE = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -94,6 +97,7 @@ class TopicInlet:
         properties: dict[str, Any] = {
             "fetch.wait.max.ms": self._kafka.fetch_wait_ms,
             "fetch.message.max.bytes": FETCH_BYTES,
+            **RECONNECTING,
             "log_level": 4,
             **self._connection.properties(),
             # A name of its own that is never joined and never committed to.
@@ -263,7 +267,11 @@ class TopicOutlet:
             self._sender = None
 
     def _new_sender(self) -> Sender:
-        packed = {"compression.type": self._settings.snapshots.compression, "linger.ms": 0}
+        packed: dict[str, Any] = {
+            "compression.type": self._settings.snapshots.compression,
+            "linger.ms": 0,
+        }
+        packed |= RECONNECTING
         return Sender(self._settings.kafka, SEND_SECONDS, self._lost, packed)
 
     def _lost(self, why: str) -> SnapshotUnwritable:

@@ -256,7 +256,7 @@ def test_a_publisher_that_ends_is_a_failure_of_the_service(
 
     monkeypatch.setattr(FolderOutlet, "send", fails)
     file = tmp_path / "events.jsonl"
-    file.write_bytes(b"\n".join(events(100)) + b"\n")
+    file.write_bytes(b"\n".join(events(600)) + b"\n")
     snapshots = {"transport": "folder", "folder": folder}
     settings = make_settings(
         role="learner", source="file", file={"path": file}, snapshots=snapshots
