@@ -235,7 +235,7 @@ def first_steps(stream: Stream, options: DemoOptions, url: str) -> str:
         "the same in a terminal": f"livetree tree --watch --depth 4{at}",
         "how it goes": f"curl -s {url}/model",
         "Prometheus metrics": f"curl -s {url}/metrics",
-        "the API in a browser (its page needs the internet)": f"{url}/docs",
+        "the API in a browser": f"{url}/docs",
     }
     lines = [f"  [dim]{words}[/dim]\n    {command}" for words, command in steps.items()]
     return "\n".join(

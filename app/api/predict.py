@@ -19,7 +19,7 @@ from app.api.answer import Answers, Wanted
 from app.api.body import Disconnected, read_body, require_json
 from app.api.problems import Refused, respond
 from app.api.rows import RowReader
-from app.api.snapshot import chosen, raw_snapshot_headers
+from app.api.snapshot import chosen, current, raw_snapshot_headers
 from app.errors import AppError, NotServedHere
 from app.serving import Published
 from app.wiring import Service
@@ -103,7 +103,8 @@ class PredictRoute:
         wanted = parse_query(scope["query_string"])
         require_json(scope)
         raw = await read_body(scope, receive, self._body_limit_bytes)
-        published = chosen(self._service, wanted.at)
+        at = wanted.at
+        published = current(self._service) if at is None else chosen(self._service, at)
         if is_quick(raw, wanted):
             body, rows = self._work(published, raw, wanted)
         else:

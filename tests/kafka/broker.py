@@ -220,9 +220,11 @@ class Kafka(Broker):
             time.sleep(0.1)
 
     def add_partitions(self, topic: str, total: int) -> None:
-        """Give a topic more partitions."""
+        """Give a topic more partitions, and wait until whoever asks is told of them."""
         for future in self.admin.create_partitions([NewPartitions(topic, total)]).values():
             future.result(30)
+        while len(self.admin.list_topics(topic, timeout=30).topics[topic].partitions) < total:
+            time.sleep(0.05)
 
     def transactional(self, name: str) -> Producer:
         """Return a producer whose records count only once their transaction is committed."""
