@@ -81,7 +81,7 @@ class Served:
         self.wait(lambda: len(self.said(event)) >= times)
         return self.said(event)[times - 1]
 
-    def wait(self, until: Callable[[], Any]) -> Any:
+    def wait(self, until: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:
         """Wait for something that a living process is to bring about."""
 
         def happened() -> Any:
@@ -90,7 +90,7 @@ class Served:
             assert found or alive, self.log
             return found
 
-        return wait(happened, lambda: self.log)
+        return wait(happened, lambda: self.log, seconds)
 
     def get(self, path: str) -> tuple[int, bytes]:
         """Return status and body of a route; status 0 while nothing answers."""
