@@ -33,7 +33,6 @@ from the same snapshot.
 
 EXAMPLE = {
     "features": {"salary": 52000, "commission": 0, "age": 31, "elevel": "e3", "car": "c7"},
-    "frozen": ["age"],
 }
 
 
