@@ -145,7 +145,7 @@ def _add_bins(
 ) -> None:
     """Shares of the interval that the value falls into.   [GRM03] Sec. 3.2."""
     slot, scores = int64(tree.node[node].slot), scratch.classes[1]
-    for j in range(batch.numeric.shape[1]):
+    for j in range(tree.moments.shape[3]):  # a batch may have one that nobody tests
         x = batch.numeric[row, j]
         if x != x or tree.bin_shape[slot, j, BIN_COUNT] == 0.0:
             continue

@@ -89,7 +89,7 @@ def test_while_a_checkpoint_is_loaded(
     kafka.send(topic, *events(300))
     learn_to(wiring.build(settings_on(kafka, topic, folder)), 300)
     before = model_of(folder)
-    served = serve(given(kafka, topic, folder), before=slow("app.wiring:Service", "_restored", 2.0))
+    served = serve(given(kafka, topic, folder), before=slow("app.wiring:Learner", "_restored", 2.0))
     served.wait_for("starting")
 
     assert served.terminate() == 0, served.log

@@ -18,6 +18,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "votes of the parent": {"new_leaf": "empty"},
     "bayes": {"leaf_predictor": "nb"},
     "adaptive": {"leaf_predictor": "nba"},
+    "bayes of intervals": {"variant": "vfdtc"},
 }
 
 
