@@ -162,7 +162,8 @@ class RawIntake:
             return Taken(RawMessages(self._topic, self._memory, columns), [])
         faults = [self._memory.fault(columns, place) for place in faulty.tolist()]
         good = Columns(*(column[columns.error == 0] for column in columns))
-        return Taken(RawMessages(self._topic, self._memory, good), faults)
+        records = RawMessages(self._topic, self._memory, good) if len(good.message) else None
+        return Taken(records, faults)
 
     def _patience(self, timeout_seconds: float) -> float:
         """Return how long to wait: no longer than until the partitions are led again."""

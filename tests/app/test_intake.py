@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -88,10 +89,13 @@ def test_the_same_records_come_out(embedded: Embedded, limit: int) -> None:
 def delivered(broker: Embedded, way: Callable[..., Intake]) -> Iterator[Any]:
     """Yield a batch of several records while it holds."""
     topic = filled(broker)
-    with reading(way, broker, topic) as intake:
-        for _ in range(1000):
-            records, _ = intake.take(1000, 0.1)
-            if records is not None and len(records) > 5:
+    for attempt in range(20):
+        with reading(way, broker, topic) as intake:
+            time.sleep(0.1 * attempt)  # the client fetches meanwhile
+            records = None
+            while records is None:
+                records, _ = intake.take(1000, 0.1)
+            if len(records) > 5:
                 yield records
                 return
     raise AssertionError("no batch of several records came")
