@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from learner.archive import Piece, seal
 from learner.batch import HEAVIEST, Batch, Codes, dense_batch
+from learner.board import Board, BoardReader
 from learner.encoder import LONGEST_TEXT, Encoder
 from learner.errors import (
     BadValue,
@@ -30,6 +31,7 @@ from learner.neighbourhood import Change
 from learner.params import TreeParams
 from learner.prospect import LeafCopy, Option, Prospect
 from learner.schema import Feature, Kind, Schema, Value
+from learner.sharding import ShardedTrees
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
 from learner.snapshot_bytes import SnapshotReader, pack_snapshot
 from learner.streaming_tree import SplitRecord, StreamingTree
@@ -45,6 +47,8 @@ __all__ = [
     "Batch",
     "Beginning",
     "Block",
+    "Board",
+    "BoardReader",
     "Change",
     "Codes",
     "Counterfactual",
@@ -71,6 +75,7 @@ __all__ = [
     "Schema",
     "SchemaError",
     "Shape",
+    "ShardedTrees",
     "Share",
     "Snapshot",
     "SnapshotError",
