@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from time import perf_counter, thread_time
 from typing import Any
@@ -136,6 +137,7 @@ def modes(events: int) -> Iterator[Measurement]:
 
 # Speed -------------------------------------------------------------------------------------------
 
+N_MIN, SELDOM = 200, 1000  # the second one tells apart what events and what questions cost
 HELD_OUT = {"dense": (500, 2000, 10_000), "sparse": (1000,)}
 PROJECTED = (2, 4, 8, 16, 32, 64)
 # Between two machines, as Ray was measured: docs/variants/vht.md.
@@ -163,8 +165,8 @@ EXECUTORS: Mapping[str, Callable[[], Executor]] = {"threads": PinnedThreads}  # 
 class Spent:
     """What one run took, batch by batch, and what happened in it."""
 
-    def __init__(self, seconds: list[float], questions: int = 0, waves: int = 0) -> None:
-        self.seconds, self.questions, self.waves = seconds, questions, waves
+    def __init__(self, seconds: list[float], questions: int = 0, messages: int = 0) -> None:
+        self.seconds, self.questions, self.messages = seconds, questions, messages
 
 
 def dense_rows(attributes: int, events: int) -> Rows:
@@ -186,10 +188,10 @@ def sparse_rows(words: int, events: int) -> Rows:
     return stream.schema, batches_of(*stream.take(events))
 
 
-def run(rows: Rows, executor: str, workers: int) -> Spent:
+def run(rows: Rows, executor: str, workers: int, n_min: int) -> Spent:
     """Learn all batches, alone (no workers) or with them; each batch is warm, as just decoded."""
     schema, batches = rows
-    tree, runner = StreamingTree(Encoder(schema), "vht"), None
+    tree, runner = StreamingTree(Encoder(schema), "vht", n_min=float(n_min)), None
     if workers:
         runner = EXECUTORS[executor]()
         tree = VerticalTree(tree, runner, Vertical(workers))
@@ -202,11 +204,11 @@ def run(rows: Rows, executor: str, workers: int) -> Spent:
         tree.learn(batch._replace(numeric=fresh), y, None, answers)
         seconds.append(perf_counter() - started)
     questions = tree.counters().split_attempts
-    waves = tree.vertical_counters().messages if isinstance(tree, VerticalTree) else 0
+    messages = tree.vertical_counters().messages if isinstance(tree, VerticalTree) else 0
     if runner is not None:
         runner.close()
     os.sched_setaffinity(0, CORES)
-    return Spent(seconds, questions, waves)
+    return Spent(seconds, questions, messages)
 
 
 def measured(kind: str, attributes: int, rounds: int, numbers: int) -> Iterator[tuple[str, Point]]:
@@ -215,19 +217,21 @@ def measured(kind: str, attributes: int, rounds: int, numbers: int) -> Iterator[
     rows = dense_rows(attributes, events) if kind == "dense" else sparse_rows(attributes, events)
     held = sum(len(batch.sparse_index) for batch, _ in rows[1])
     updates = float(attributes) if kind == "dense" else held / events
-    contenders: dict[str, Callable[[], Spent]] = {"local": lambda: run(rows, "", 0)}
-    for executor in EXECUTORS:
-        for workers in (1, 2):
-            contenders[f"{executor} p={workers}"] = lambda executor=executor, workers=workers: run(
-                rows, executor, workers
-            )  # type: ignore[misc]
+    cases = {
+        f"{name}{'' if n_min == N_MIN else f', n_min {n_min}'}": (executor, workers, n_min)
+        for n_min in (N_MIN, SELDOM)
+        for name, executor, workers in (
+            ("local", "", 0), *((f"{e} p={p}", e, p) for e in EXECUTORS for p in (1, 2))
+        )
+    }  # fmt: skip
+    contenders = {name: partial(run, rows, *case) for name, case in cases.items()}
     for contender in contenders.values():
         contender()  # kernels are loaded
     for name, found in interleaved(contenders, rounds, f"{kind} {attributes}").items():
         best = np.array([spent.seconds for spent in found]).min(axis=0).sum()
         yield name, Point(
-            attributes, updates, 0 if name == "local" else int(name[-1]),
-            found[0].questions / events, found[0].waves / events, 1e6 * float(best) / events,
+            attributes, updates, cases[name][1], found[0].questions / events,
+            found[0].messages / events, 1e6 * float(best) / events,
         )  # fmt: skip
 
 
@@ -255,11 +259,13 @@ def speed(
         for attributes in of_kind:
             found = list(measured(kind, attributes, rounds, numbers))
             points += found
-            local = found[0][1].microseconds
+            local = 0.0
             for name, point in found:
-                curves.setdefault(f"{kind} {name}", []).append(
-                    (attributes, 1e6 / point.microseconds)
-                )
+                if point.workers == 0:
+                    local = point.microseconds
+                if str(SELDOM) not in name:
+                    of_name = curves.setdefault(f"{kind} {name}", [])
+                    of_name.append((attributes, 1e6 / point.microseconds))
                 yield Measurement(
                     "vht speed", name, 1e6 / point.microseconds, "events/s",
                     local / point.microseconds, f"{kind} d={attributes}",
@@ -286,7 +292,8 @@ def modelled(kind: str, points: list[tuple[str, Point]], network: Network) -> It
                 "vht cost", f"error, {case}", float(np.median(off)), "share", case=kind,
                 facts={"worst": float(off.max()), "points": len(off)},
             )  # fmt: skip
-    widest = max((point for _, point in points if point.workers == 2), key=lambda p: p.attributes)
+    twos = [point for name, point in points if point.workers == 2 and str(SELDOM) not in name]
+    widest = max(twos, key=lambda point: point.attributes)
     for workers in PROJECTED:
         point = widest._replace(workers=workers)
         facts: dict[str, Any] = {

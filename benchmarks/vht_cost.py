@@ -3,9 +3,9 @@
 Microseconds an event, with u attributes to update and d to judge at each of q questions an event:
 
     alone       walk + update u + evaluation d q
-    p workers   aggregator + (update u + evaluation d q) / p + message w        (w waves an event)
-    a network   the same, where every wave also waits for the round trip and is sent p times, and
-                every byte is copied out and goes through one wire
+    p workers   aggregator + (update u + evaluation d q) / p + message m     (m messages an event)
+    a network   the same, where every message also waits for the round trip and is sent p times,
+                and every byte is copied out and goes through one wire
 
 The constants are fitted by least squares of relative errors, none of them negative. Points that
 were held out say how far off the model is; what is beyond them is a projection, no measurement.
@@ -29,7 +29,7 @@ class Point(NamedTuple):
     updates: float
     workers: int
     questions: float
-    waves: float
+    messages: float
     microseconds: float = 0.0
 
 
@@ -40,13 +40,13 @@ class Costs(NamedTuple):
     update: float  # an attribute of an event
     evaluation: float  # an attribute at a question
     aggregator: float  # an event, with workers
-    message: float  # a wave
+    message: float  # to all workers
 
 
 class Network(NamedTuple):
     """What lies between aggregator and workers on other machines."""
 
-    round_trip: float  # microseconds a wave
+    round_trip: float  # microseconds a message
     call: float  # microseconds of the aggregator for each message to one worker
     copy: float  # microseconds a byte, cut out and packed
     wire: float  # microseconds a byte
@@ -65,7 +65,7 @@ def terms(point: Point) -> list[float]:
         point.updates / shared,
         point.attributes * point.questions / shared,
         float(not alone),
-        0.0 if alone else point.waves,
+        0.0 if alone else point.messages,
     ]
 
 
@@ -74,9 +74,9 @@ def predicted(costs: Costs, point: Point, network: Network | None = None) -> flo
     micros = float(np.dot(terms(point), costs))
     if network is None or point.workers == 0:
         return micros
-    messages = point.waves * (network.round_trip + point.workers * network.call)
+    sent = point.messages * (network.round_trip + point.workers * network.call)
     size = BYTES * point.updates + HEAD * point.workers
-    return micros + messages + size * (network.copy + network.wire)
+    return micros + sent + size * (network.copy + network.wire)
 
 
 def fit(points: Sequence[Point]) -> Costs:

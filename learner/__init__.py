@@ -26,7 +26,7 @@ from learner.facts import SplitFacts
 from learner.holding import held_bytes, reopened, set_apart
 from learner.in_process import InProcess
 from learner.local_statistics import Beginning, LocalStatistics, Share
-from learner.message import Block, LocalResult, Message, Wave
+from learner.message import Block, Done, LocalResult, Message, Wave
 from learner.neighbourhood import Change
 from learner.params import TreeParams
 from learner.prospect import LeafCopy, Option, Prospect
@@ -54,6 +54,7 @@ __all__ = [
     "Counterfactual",
     "Counters",
     "Decision",
+    "Done",
     "EncodeError",
     "Encoder",
     "Evidence",

@@ -19,8 +19,10 @@ import numpy.typing as npt
 from app.distributed.load import Load
 from learner import (
     Beginning,
+    Block,
     Board,
     BoardReader,
+    Done,
     LearnerError,
     LocalResult,
     LocalStatistics,
@@ -79,7 +81,7 @@ class Threads:
         self._lock = threading.Lock()  # of the answers
         self._results: dict[int, list[LocalResult]] = {}
         self._asked_in: dict[int, int] = {}  # number of the message with a question
-        self._posted = self._last_wave = 0
+        self._posted = self._announced = self._last_wave = 0
         self._decided = -1  # the last question that was asked after
         self._failure: BaseException | None = None
         self._waited_seconds = self._busy_seconds = 0.0
@@ -132,7 +134,15 @@ class Threads:
         else:
             for helper in self._helpers:
                 helper.letters.append((number, message))
-        self._board.announce(number)
+        # A block that begins or ends can wait for the next wave: a thread that took it at once
+        # would want the interpreter's lock while this one prepares that wave.
+        if not isinstance(message, Block | Done):
+            self._announce()
+
+    def _announce(self) -> None:
+        """Tell all threads of everything that is posted."""
+        self._announced = self._posted
+        self._board.announce(self._posted)
         for helper in self._helpers:
             helper.wake()
 
@@ -176,6 +186,8 @@ class Threads:
 
     def _wait_for(self, number: int, limit: float | None = None) -> None:
         """Until every thread has taken a message, or the time is over."""
+        if number > self._announced:
+            self._announce()
         for helper in self._helpers:
             while not helper.reader.has_taken(number):
                 if limit is not None and time.perf_counter() > limit:
