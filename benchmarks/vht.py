@@ -191,7 +191,8 @@ def sparse_rows(words: int, events: int) -> Rows:
 def run(rows: Rows, executor: str, workers: int, n_min: int) -> Spent:
     """Learn all batches, alone (no workers) or with them; each batch is warm, as just decoded."""
     schema, batches = rows
-    tree, runner = StreamingTree(Encoder(schema), "vht", n_min=float(n_min)), None
+    encoder = Encoder(schema, max_values=1_000_000)
+    tree, runner = StreamingTree(encoder, "vht", n_min=float(n_min)), None
     if workers:
         runner = EXECUTORS[executor]()
         tree = VerticalTree(tree, runner, Vertical(workers))

@@ -4,8 +4,9 @@ Microseconds an event, with u attributes to update and d to judge at each of q q
 
     alone       walk + update u + evaluation d q
     p workers   aggregator + (update u + evaluation d q) / p + message m     (m messages an event)
-    a network   the same, where every message also waits for the round trip and is sent p times,
-                and every byte is copied out and goes through one wire
+                and from the second worker on + handover m, since other threads take part
+    a network   the same, where every question also waits for the round trip, every message is
+                sent p times, and every byte is copied out and goes through one wire
 
 The constants are fitted by least squares of relative errors, none of them negative. Points that
 were held out say how far off the model is; what is beyond them is a projection, no measurement.
@@ -40,13 +41,14 @@ class Costs(NamedTuple):
     update: float  # an attribute of an event
     evaluation: float  # an attribute at a question
     aggregator: float  # an event, with workers
-    message: float  # to all workers
+    message: float  # for the first worker
+    handover: float  # of a message to other threads
 
 
 class Network(NamedTuple):
     """What lies between aggregator and workers on other machines."""
 
-    round_trip: float  # microseconds a message
+    round_trip: float  # microseconds until a question is answered
     call: float  # microseconds of the aggregator for each message to one worker
     copy: float  # microseconds a byte, cut out and packed
     wire: float  # microseconds a byte
@@ -66,6 +68,7 @@ def terms(point: Point) -> list[float]:
         point.attributes * point.questions / shared,
         float(not alone),
         0.0 if alone else point.messages,
+        point.messages if point.workers > 1 else 0.0,
     ]
 
 
@@ -74,7 +77,7 @@ def predicted(costs: Costs, point: Point, network: Network | None = None) -> flo
     micros = float(np.dot(terms(point), costs))
     if network is None or point.workers == 0:
         return micros
-    sent = point.messages * (network.round_trip + point.workers * network.call)
+    sent = point.questions * network.round_trip + point.messages * point.workers * network.call
     size = BYTES * point.updates + HEAD * point.workers
     return micros + sent + size * (network.copy + network.wire)
 
@@ -89,7 +92,7 @@ def fit(points: Sequence[Point]) -> Costs:
 def non_negative(matrix: Floats, wanted: Floats) -> Floats:
     """Least squares without negative solutions.
 
-    Every set of columns that may be above zero is tried; with five columns these are 31.
+    Every set of columns that may be above zero is tried; with six columns these are 63.
 
     >>> non_negative(np.eye(2), np.array([2.0, -1.0])).tolist()
     [2.0, 0.0]

@@ -78,7 +78,7 @@ def test_a_measurement_is_one_line_of_json_with_the_five_fields() -> None:
     assert "\n" not in line
 
 
-KNOWN = Costs(walk=0.2, update=0.001, evaluation=0.2, aggregator=0.5, message=40.0)
+KNOWN = Costs(0.2, update=0.001, evaluation=0.2, aggregator=0.5, message=40.0, handover=20.0)
 
 
 def made_up(attributes: int, workers: int) -> Point:
