@@ -34,7 +34,8 @@ from learner import (
 Array = npt.NDArray[Any]
 
 NEVER = 1 << 62  # no message has this number
-NAP_SECONDS = 0.0002  # between two looks at a worker that takes its time
+LOOKS = 5  # at a worker that is about to be done; whoever takes longer is looked at less often
+NAP_SECONDS = 0.0002  # between two looks then
 
 
 class Helper:
@@ -189,10 +190,13 @@ class Threads:
         if number > self._announced:
             self._announce()
         for helper in self._helpers:
+            looks = 0
             while not helper.reader.has_taken(number):
+                looks += 1
                 if limit is not None and time.perf_counter() > limit:
                     return
-                time.sleep(NAP_SECONDS)
+                if looks > LOOKS:
+                    time.sleep(NAP_SECONDS)
 
     def _collect(self) -> None:
         """Read the answers on the board."""
