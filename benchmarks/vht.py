@@ -265,7 +265,7 @@ def speed(
                 if point.workers == 0:
                     local = point.microseconds
                 if str(SELDOM) not in name:
-                    of_name = curves.setdefault(f"{kind} {name}", [])
+                    of_name = curves.setdefault(f"{kind} {name.removeprefix('threads ')}", [])
                     of_name.append((attributes, 1e6 / point.microseconds))
                 yield Measurement(
                     "vht speed", name, 1e6 / point.microseconds, "events/s",
