@@ -156,13 +156,19 @@ def entry_of(compiled: Any, *arguments: Any) -> Any:
 
 
 def direct(compiled: Any) -> Any:
-    """A kernel that is always called with arguments of the same types, by its machine code."""
-    found: list[Any] = []
+    """A kernel that is called by its machine code.
+
+    Only groups of arrays may differ in their types from call to call, as strided or read-only ones
+    do; who calls it answers for the other arguments.
+    """
+    found: dict[tuple[int, ...], tuple[Any, list[Any]]] = {}
 
     def call(*arguments: Any) -> Any:
-        if not found:
-            found.append(entry_of(compiled, *arguments))
-        return found[0](*arguments)
+        groups = [getattr(argument, "_type", None) for argument in arguments]
+        key = tuple(map(id, groups))
+        if key not in found:
+            found[key] = entry_of(compiled, *arguments), groups  # which keeps the types alive
+        return found[key][0](*arguments)
 
     return compiled if JIT_DISABLED else call
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learner import InProcess, Vertical, WorkerLost
+from learner import (
+    Beginning,
+    Block,
+    InProcess,
+    LocalStatistics,
+    Message,
+    Vertical,
+    WorkerLost,
+)
 from learner.kernels.rules import (
     BEST,
     BEST_COLUMN,
@@ -177,3 +185,47 @@ def test_a_tree_without_faults_is_what_the_faults_are_compared_with() -> None:
     told: Told = teach(spread(MIXED, Vertical(3, "wk", lag=50, keep=20), InProcess()), MIXED)
 
     assert told.counters.splits_bound + told.counters.splits_tie > 3
+
+
+class Noted(InProcess):
+    """Keeps what workers began with, and the messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.beginnings: list[Beginning] = []
+        self.messages: list[tuple[int, Message]] = []
+
+    def begin(self, beginnings: Sequence[Beginning]) -> None:
+        # The arrays are taken over by the workers.
+        self.beginnings = [
+            b._replace(state={k: v.copy() for k, v in b.state.items()}) for b in beginnings
+        ]
+        super().begin(beginnings)
+
+    def post(self, number: int, message: Message) -> None:
+        self.messages.append((number, message))
+        super().post(number, message)
+
+
+@pytest.mark.parametrize("layout", ["strided", "read-only"])
+def test_arrays_of_any_layout_are_counted_right(layout: str) -> None:
+    """Where events come from elsewhere, their columns may lie one after the other."""
+    noted = Noted()
+    teach(spread(MIXED, Vertical(2), noted), MIXED, [500])
+    worker = LocalStatistics(noted.beginnings[1])
+    for number, message in noted.messages:
+        if isinstance(message, Block):
+            numeric = message.events.numeric
+            if layout == "strided":
+                wide = np.zeros((numeric.shape[1], len(numeric) + 1))
+                wide[:, :-1] = numeric.T
+                numeric = wide[:, :-1].T
+            else:
+                numeric.setflags(write=False)
+            message = message._replace(events=message.events._replace(numeric=numeric))
+        worker.take(number, message)
+
+    expected = noted.states()[1]
+    for name, array in worker.state().items():
+        np.testing.assert_array_equal(array, expected[name], name)
+    assert worker.events == noted.events()[1] > 0
