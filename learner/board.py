@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from learner.batch import Batch
 from learner.errors import LearnerError
 from learner.kernels.jit import (
     JIT_DISABLED,
@@ -26,7 +27,7 @@ from learner.kernels.jit import (
 )
 from learner.kernels.rules import RANKING
 from learner.local_statistics import INFINITE, LocalStatistics
-from learner.message import LocalResult, Message, Wave
+from learner.message import Events, LocalResult, Message, Wave
 from learner.variants.vht import keep_statistics
 
 Codes = npt.NDArray[np.int32]
@@ -38,6 +39,7 @@ LONGEST, MOST_QUESTIONS = 4096, 8  # events and questions of one of them
 PATIENCE = 1 if JIT_DISABLED else 300_000  # looks in vain, a tenth of a millisecond or two
 
 NUMBER, BLOCK, ROWS, QUESTIONS = 0, 1, 2, 3  # places in ``entry``
+NO_BLOCK = 0
 TAKEN, WAVES, COUNTED, VAIN = 0, 1, 2, 3  # places in ``progress``
 NOTHING, LETTER, OTHER_BLOCK, BROKEN = 0, 1, 2, 3  # why a worker stopped reading
 APART = 16  # words, so that no two threads write into one line of the cache
@@ -176,6 +178,16 @@ class BoardReader:
         self.statistics, self._board = statistics, board
         self._progress = np.zeros(APART, np.int64)
         self._fit()
+        self._get_ready()
+
+    def _get_ready(self) -> None:
+        """Compile before the first event, which nobody may have the time to wait for."""
+        dense = np.zeros((0, 1)), np.zeros((0, 1), np.int32)
+        sparse = np.zeros(1, np.int64), np.zeros(0, np.int32)
+        nothing = Events.of(Batch(*dense, *sparse), np.zeros(0, np.int32), np.zeros(0))
+        block = self.statistics.taking(nothing)
+        _take_waves(*block, NO_BLOCK, self._board.handle, self._handle, 1)
+        _has_come(self._progress, 0, 1)
 
     def _fit(self) -> None:
         """Room for the answers, which may have got more branches or classes."""

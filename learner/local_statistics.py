@@ -264,6 +264,10 @@ class LocalStatistics:
         """What a kernel needs to count the events of a block."""
         return *self._handles, *self._blocks[block], self._numbers
 
+    def taking(self, events: Events) -> tuple[Any, ...]:
+        """The same for events of no block."""
+        return *self._handles, events_reference(events), False, self._numbers
+
     def pass_over(self, number: int, events: int) -> None:
         """Messages up to this one have come another way, with so many events."""
         self._taken = number

@@ -94,7 +94,6 @@ class Threads:
         for worker, statistics in enumerate(others, 1):
             helper = Helper(worker, BoardReader(statistics, self._board))
             self._helpers.append(helper)
-            helper.reader.has_taken(0)  # compiled
             started = time.perf_counter()
             helper.reader.has_taken(NEVER)
             self._patience_seconds = time.perf_counter() - started
