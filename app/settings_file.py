@@ -270,6 +270,9 @@ def _worker_problems(settings: Settings) -> list[str]:
         return [f"{named}; expected {expected}"] if spread else []
     if not spread and settings.vht.mode == "sync":
         return []
+    if settings.execution == "ray" and importlib.util.find_spec("ray") is None:
+        named = "execution (LIVETREE_EXECUTION) is 'ray'"
+        return [f"{named}, which needs an extra; install it: pip install 'livetree[ray]'"]
     try:
         params = learner.VARIANTS["vht"].params_from(settings.tree.given())
     except learner.ParamsError:

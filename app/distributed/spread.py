@@ -25,7 +25,11 @@ class Spread:
             vht.keep_most_events,
             partial=vht.timeout_policy == "partial",
         )
-        if settings.execution == "threads":
+        if settings.execution == "ray":
+            from app.distributed.ray_workers import RayWorkers  # needs the extra
+
+            self.executor = RayWorkers(vht.ray, vht.timeout_seconds)
+        elif settings.execution == "threads":
             self.executor = Threads(vht.timeout_seconds)
         if self.executor is not None:
             self.tree = VerticalTree(tree, self.executor, vertical)

@@ -1,0 +1,75 @@
+"""The Ray that workers run on: one that runs already, or one of our own on this machine.
+
+Ray reports to nobody from here and has no dashboard. One of our own lives as long as this process,
+and takes calls only from who has its secret, which is made for it and written nowhere: it listens
+on all interfaces, and who can call it can run programs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from typing import Any
+
+from app.log import get_logger
+from app.vht_settings import RaySettings
+from learner import WorkerLost
+
+# Before ray is imported, and for the processes that it starts.
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+import ray
+from ray.exceptions import RayError
+
+log = get_logger(__name__)
+
+SECRET, MODE = "RAY_AUTH_TOKEN", "RAY_AUTH_MODE"
+OF_OWN_RAY = {
+    "RAY_prestart_worker_first_driver": "0",  # processes for tasks, of which there are none
+}
+
+
+def connect(settings: RaySettings, workers: int) -> bool:
+    """Reach the cluster, or start one; returns whether this did it, or it was there before."""
+    if ray.is_initialized():
+        return False
+    logging.getLogger("ray").setLevel(logging.ERROR)  # its hints are for those who write programs
+    address = settings.address
+    try:
+        ray.init(
+            address=address or "local",
+            namespace="livetree",
+            log_to_driver=False,
+            configure_logging=False,
+            **({} if address else _own(settings, workers)),
+        )
+    except (RayError, ConnectionError, RuntimeError, ValueError, TimeoutError) as exc:
+        first = next(iter(str(exc).strip().splitlines()), type(exc).__name__)
+        if not address:
+            raise WorkerLost(f"Ray does not start on this machine: {first}") from exc
+        raise WorkerLost(
+            f"Ray at '{address}' cannot be reached: {first}; expected a running cluster of the "
+            "same versions of Ray and Python (LIVETREE_VHT__RAY__ADDRESS)"
+        ) from exc
+    log.info("ray connected", address=address or "local")
+    return True
+
+
+def _own(settings: RaySettings, workers: int) -> dict[str, Any]:
+    """Return how a Ray of our own is started."""
+    for name, value in OF_OWN_RAY.items():
+        os.environ.setdefault(name, value)
+    if MODE not in os.environ:
+        os.environ.setdefault(SECRET, secrets.token_hex(32))
+    cpus = max(1, -(-workers * settings.cpus_per_worker // 1))
+    return {
+        "num_cpus": int(cpus),
+        "include_dashboard": False,
+        "object_store_memory": settings.object_store_bytes or None,
+    }
+
+
+def disconnect() -> None:
+    """End the connection, and the Ray of our own with it."""
+    ray.shutdown()
