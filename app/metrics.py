@@ -271,6 +271,9 @@ class Metrics:
             "Events between questions and their decisions, summed up (vht).",
             ["model"],
         )
+        self.vht_recoveries = self._counter(
+            "vht_recoveries", "Returns to the checkpoint after a lost worker (vht).", ["model"]
+        )
         self.vht_waiting_leaves = self._gauge(
             "vht_waiting_leaves", "Leaves whose decision is under way (vht).", ["model"]
         )

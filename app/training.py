@@ -73,6 +73,7 @@ class Training:
         tree: StreamingTree | None = None,
         evaluation: Prequential | None = None,
         form: EventFormat | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self.settings = settings
         self._form = form or event_format(settings)
@@ -81,7 +82,7 @@ class Training:
         self._examples: list[dict[str, Any]] = []
         self._reader: Reader | None = None
         self.tree: StreamingTree | None = None
-        self.executor: Executor | None = None  # of the tree's workers, if it has some
+        self.executor = executor  # of the tree's workers, if it has some
         if tree is not None:
             self._begin(tree)
 
@@ -195,7 +196,7 @@ class Training:
         return features_of(event, self.settings.event)
 
     def _begin(self, tree: StreamingTree) -> None:
-        spread = Spread(tree, self.settings)
+        spread = Spread(tree, self.settings, self.executor)
         self.tree, self.executor = spread.tree, spread.executor
         self._reader = reader_for(tree.encoder, self.settings, self._form)
 

@@ -18,6 +18,9 @@ class RaySettings(Group):
     """CPUs that a worker takes of the cluster."""
     start_seconds: float = Field(default=120, gt=0, le=86_400)
     """Longest wait until all workers have started."""
+    recoveries: int = Field(default=5, ge=0, le=1_000_000)
+    """How often in a row, without a checkpoint in between, new workers go on from the checkpoint
+    after one is lost; then the process ends."""
     object_store_bytes: int = Field(default=0, ge=0, le=2**50)
     """Memory for events on their way, where Ray is started here; 0: as much as Ray sees fit."""
 

@@ -79,6 +79,7 @@ class RayWorkers:
                 self._actors[worker] = self._new_actor()
                 calls[worker] = self._actors[worker].begin.remote(beginnings[worker])
         self.pids = self._started(calls, deadline)
+        log.info("workers ready", processes=self.pids)
 
     def _new_actor(self) -> Any:
         return (

@@ -28,9 +28,8 @@ class SpreadTelemetry:
 
     def resume(self, tree: StreamingTree) -> None:
         """Count from here: what a checkpoint brought along happened in an earlier process."""
-        self._counted = {}
         if isinstance(tree, VerticalTree):
-            self._counted = {k: float(v) for k, v in tree.vertical_counters()._asdict().items()}
+            self._counted |= {k: float(v) for k, v in tree.vertical_counters()._asdict().items()}
 
     def tick(self, tree: StreamingTree, executor: Executor | None) -> None:
         """Tell how things stand."""
