@@ -25,7 +25,7 @@ from learner.facts import SplitFacts
 from learner.holding import held_bytes, reopened, set_apart
 from learner.in_process import InProcess
 from learner.local_statistics import Beginning, LocalStatistics, Share
-from learner.message import Block, LocalResult, Message, Wave
+from learner.message import Block, Distant, Events, LocalResult, Message, Wave
 from learner.neighbourhood import Change
 from learner.params import TreeParams
 from learner.prospect import LeafCopy, Option, Prospect
@@ -50,8 +50,10 @@ __all__ = [
     "Counterfactual",
     "Counters",
     "Decision",
+    "Distant",
     "EncodeError",
     "Encoder",
+    "Events",
     "Evidence",
     "Explanation",
     "Factor",

@@ -8,14 +8,28 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from learner import Beginning, Block, LocalResult, LocalStatistics, Message, Wave
+from learner import Beginning, Block, Events, LocalResult, LocalStatistics, Message, Wave
 
 Array = npt.NDArray[Any]
+
+
+class Elsewhere(NamedTuple):
+    """A block whose events come from another process."""
+
+    block: int
+
+
+class Taken(NamedTuple):
+    """What came of messages."""
+
+    results: list[LocalResult]
+    busy_seconds: float
+    held_bytes: int
 
 
 class RayWorker:
@@ -30,19 +44,22 @@ class RayWorker:
         self._statistics, self._failure = LocalStatistics(beginning), None
         return os.getpid()
 
-    def take(self, orders: Sequence[tuple[int, Message]]) -> tuple[list[LocalResult], float]:
-        """Do what messages say; returns the answers and the seconds that it took."""
+    def take(self, orders: Sequence[tuple[int, Message | Elsewhere]], *parts: Events) -> Taken:
+        """Do what messages say; the parts are those of the blocks that did not come with them."""
         if self._failure is not None:
             raise self._failure
         assert self._statistics is not None
-        started, results = time.perf_counter(), []
+        started, results, brought = time.perf_counter(), [], iter(parts)
         try:
             for number, message in orders:
+                if isinstance(message, Elsewhere):
+                    message = Block(message.block, next(brought), is_slice=True)
                 results += self._statistics.take(number, as_own(message))
         except BaseException as failure:
             self._failure = failure
             raise
-        return results, time.perf_counter() - started
+        busy_seconds = time.perf_counter() - started
+        return Taken(results, busy_seconds, self._statistics.state_bytes)
 
     def state(self) -> dict[str, Array]:
         """Return what it holds."""

@@ -10,6 +10,11 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from app.log import get_logger
@@ -20,14 +25,10 @@ from learner import WorkerLost
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 import ray
-from ray.exceptions import RayError
 
 log = get_logger(__name__)
 
 SECRET, MODE = "RAY_AUTH_TOKEN", "RAY_AUTH_MODE"
-OF_OWN_RAY = {
-    "RAY_prestart_worker_first_driver": "0",  # processes for tasks, of which there are none
-}
 
 
 def connect(settings: RaySettings, workers: int) -> bool:
@@ -35,31 +36,41 @@ def connect(settings: RaySettings, workers: int) -> bool:
     if ray.is_initialized():
         return False
     logging.getLogger("ray").setLevel(logging.ERROR)  # its hints are for those who write programs
-    address = settings.address
-    try:
-        ray.init(
-            address=address or "local",
-            namespace="livetree",
-            log_to_driver=False,
-            configure_logging=False,
-            **({} if address else _own(settings, workers)),
-        )
-    except (RayError, ConnectionError, RuntimeError, ValueError, TimeoutError) as exc:
-        first = next(iter(str(exc).strip().splitlines()), type(exc).__name__)
-        if not address:
-            raise WorkerLost(f"Ray does not start on this machine: {first}") from exc
-        raise WorkerLost(
-            f"Ray at '{address}' cannot be reached: {first}; expected a running cluster of the "
-            "same versions of Ray and Python (LIVETREE_VHT__RAY__ADDRESS)"
-        ) from exc
+    address, deadline = settings.address, time.monotonic() + settings.start_seconds
+    start = partial(
+        ray.init,
+        address=address or "local",
+        namespace="livetree",
+        log_to_driver=False,
+        configure_logging=False,
+        **({} if address else _own(settings, workers)),
+    )
+    while True:
+        try:
+            _in_lasting_thread(start)
+            break
+        except Exception as exc:  # Ray raises anything
+            ray.shutdown()
+            if time.monotonic() < deadline and not address:
+                continue  # it gives a busy machine half a minute
+            raise WorkerLost(_told(address, exc)) from exc
     log.info("ray connected", address=address or "local")
     return True
 
 
+def _told(address: str, exc: Exception) -> str:
+    first = next(iter(str(exc).strip().splitlines()), type(exc).__name__)
+    if not address:
+        return f"Ray does not start on this machine: {first}"
+    return (
+        f"Ray at '{address}' cannot be reached: {first}; expected a running cluster of the same "
+        "versions of Ray and Python (LIVETREE_VHT__RAY__ADDRESS)"
+    )
+
+
 def _own(settings: RaySettings, workers: int) -> dict[str, Any]:
     """Return how a Ray of our own is started."""
-    for name, value in OF_OWN_RAY.items():
-        os.environ.setdefault(name, value)
+    os.environ.setdefault("RAY_prestart_worker_first_driver", "0")  # for tasks, which we have none
     if MODE not in os.environ:
         os.environ.setdefault(SECRET, secrets.token_hex(32))
     cpus = max(1, -(-workers * settings.cpus_per_worker // 1))
@@ -68,6 +79,25 @@ def _own(settings: RaySettings, workers: int) -> dict[str, Any]:
         "include_dashboard": False,
         "object_store_memory": settings.object_store_bytes or None,
     }
+
+
+def _in_lasting_thread(start: Callable[[], object]) -> None:
+    """Have a thread start Ray that lives as long as the process.
+
+    The system ends the processes of a Ray of our own with the thread that has started them.
+    """
+    outcome: Future[object] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(start())
+        except BaseException as exc:
+            outcome.set_exception(exc)
+            return
+        threading.Event().wait()
+
+    threading.Thread(target=run, name="ray", daemon=True).start()
+    outcome.result()
 
 
 def disconnect() -> None:

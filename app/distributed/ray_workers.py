@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
 from app.distributed.load import Load
-from app.distributed.ray_actor import RayWorker
+from app.distributed.ray_actor import Elsewhere, RayWorker
 from app.distributed.ray_cluster import connect, disconnect
+from app.distributed.ray_failure import lost
 from app.log import get_logger
 from app.vht_settings import RaySettings
 from learner import (
@@ -51,12 +52,14 @@ class RayWorkers:
         self._waited_seconds = 0.0
         self._sent_bytes = 0
         self._busy_seconds: list[float] = []
+        self._held_bytes: list[int] = []
         self._forget([])
 
     def _forget(self, shares: Sequence[Share]) -> None:
         """Nothing is under way."""
         self._shares = list(shares)
-        self._orders: list[list[tuple[int, Message]]] = [[] for _ in shares]  # not sent yet
+        self._orders: list[list[tuple[int, Message | Elsewhere]]] = [[] for _ in shares]  # to send
+        self._parts: list[list[Any]] = [[] for _ in shares]  # where columns are that belong to them
         self._under_way: dict[Any, int] = {}  # reference of a call -> worker, oldest first
         self._asked: dict[int, list[Any]] = {}  # question -> calls that answer it
         self._results: dict[int, list[LocalResult]] = {}
@@ -66,6 +69,7 @@ class RayWorkers:
         self._connected = connect(self._settings, len(beginnings)) or self._connected
         self._forget([beginning.share for beginning in beginnings])
         self._busy_seconds = [0.0 for _ in beginnings]
+        self._held_bytes = [0 for _ in beginnings]
         for actor in self._actors[len(beginnings) :]:
             ray.kill(actor)
         del self._actors[len(beginnings) :]
@@ -125,18 +129,28 @@ class RayWorkers:
     def post(self, number: int, message: Message) -> None:
         """Send a message on with the next wave; every worker gets its own columns of events."""
         for worker, share in enumerate(self._shares):
-            own = share.slice(message) if isinstance(message, Block) else message
-            self._orders[worker].append((number, own))
-            self._sent_bytes += size_of(own)
+            self._orders[worker].append((number, self._own(worker, share, message)))
+        if isinstance(message, Block) and message.distant is not None:
+            self._sent_bytes += message.distant.sent_bytes
         if isinstance(message, Wave):
             self._send(message.split_ids.tolist())
+
+    def _own(self, worker: int, share: Share, message: Message) -> Message | Elsewhere:
+        """Return a worker's own part of a message, or the word where it is."""
+        if isinstance(message, Block) and message.distant is not None:
+            self._parts[worker].append(message.distant.parts[worker])
+            return Elsewhere(message.block)
+        own = share.slice(message) if isinstance(message, Block) else message
+        self._sent_bytes += size_of(own)
+        return own
 
     def _send(self, questions: Sequence[int] = ()) -> None:
         """One call to each worker with all that waits for it."""
         calls = []
         for worker, actor in enumerate(self._actors):
             orders, self._orders[worker] = self._orders[worker], []
-            call = actor.take.remote(orders)
+            parts, self._parts[worker] = self._parts[worker], []
+            call = actor.take.remote(orders, *parts)
             calls.append(call)
             self._under_way[call] = worker
         for split_id in questions:
@@ -162,9 +176,11 @@ class RayWorkers:
             raise lost(exc) from exc
         finally:
             self._waited_seconds += time.perf_counter() - started
-        for call, (results, busy_seconds) in zip(ready, found, strict=True):
-            self._busy_seconds[self._under_way.pop(call)] += busy_seconds
-            for result in results:
+        for call, taken in zip(ready, found, strict=True):
+            worker = self._under_way.pop(call)
+            self._busy_seconds[worker] += taken.busy_seconds
+            self._held_bytes[worker] = taken.held_bytes
+            for result in taken.results:
                 self._results.setdefault(result.split_id, []).append(result)
 
     def settle(self) -> None:
@@ -191,7 +207,8 @@ class RayWorkers:
 
     def load(self) -> Load:
         """Return the totals so far."""
-        return Load(self._waited_seconds, self._sent_bytes, tuple(self._busy_seconds))
+        busy, held = tuple(self._busy_seconds), tuple(self._held_bytes)
+        return Load(self._waited_seconds, self._sent_bytes, busy, held)
 
     def close(self) -> None:
         """End the actors, and the connection if it was made here."""
@@ -202,15 +219,6 @@ class RayWorkers:
         if self._connected:
             disconnect()
             self._connected = False
-
-
-def lost(exc: Exception) -> LearnerError:
-    """What a failure of Ray means: a fault of the events as it is, all else a lost worker."""
-    cause = exc.cause if isinstance(exc, RayTaskError) else exc
-    if isinstance(cause, LearnerError):
-        return cause
-    first = next(iter(str(exc).strip().splitlines()), "")
-    return WorkerLost(f"a worker on Ray is lost: {type(exc).__name__}: {first}")
 
 
 def size_of(message: Message) -> int:

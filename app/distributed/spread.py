@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.distributed.load import Executor
 from app.distributed.threads import Threads
+from app.distributed.timed import Timed
 from app.settings import Settings
 from learner import InProcess, StreamingTree, Vertical, VerticalTree
 
@@ -41,7 +42,7 @@ def executor_of(settings: Settings) -> Executor | None:
     if settings.variant != "vht" or settings.execution == "local":
         return None
     if settings.execution == "threads":
-        return Threads(vht.timeout_seconds)
+        return Timed(Threads(vht.timeout_seconds))
     from app.distributed.ray_workers import RayWorkers  # needs the extra
 
-    return RayWorkers(vht.ray, vht.timeout_seconds)
+    return Timed(RayWorkers(vht.ray, vht.timeout_seconds))

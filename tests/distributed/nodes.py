@@ -44,15 +44,20 @@ class Node:
 
     def kill(self) -> None:
         """Have it die as a machine does: all of its processes at once, without a word."""
-        for pid in [*_below(self.process.pid), self.process.pid]:
+        for pid in [*below(self.process.pid), self.process.pid]:
             os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
 
-def _below(pid: int) -> list[int]:
-    """Processes that a process started, and those that these started."""
-    children = [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return [below for child in children for below in (*_below(child), child)]
+def below(pid: int) -> list[int]:
+    """Return the processes that a process started, and those that these started."""
+    return [found for child in children(pid) for found in (*below(child), child)]
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that any thread of a process started."""
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for thread in threads for child in thread.read_text().split()]
 
 
 class Nodes:

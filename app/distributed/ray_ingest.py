@@ -1,0 +1,86 @@
+"""What runs inside an ingest actor: it reads events, and cuts them into the workers' columns.
+
+So the wide columns of events never pass the learner: it gets labels, weights, tokens and the few
+columns that its tree tests, and hands the workers only the word where their columns are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import ray
+
+from learner import Block, Events, Share
+
+Codes = npt.NDArray[np.int32]
+
+
+class Columns(NamedTuple):
+    """Some dense columns of a batch, each a row of the arrays."""
+
+    numeric_ids: Codes
+    numeric: npt.NDArray[np.float64]
+    nominal_ids: Codes
+    nominal: Codes
+
+
+class Prepared(NamedTuple):
+    """A batch as the learner gets it."""
+
+    number: int
+    parts: list[Any]  # where each worker's own columns are
+    lean: Events  # without dense columns
+    columns: Columns
+    sent_bytes: int  # of the parts
+    note: Any  # what the reader tells of it
+
+
+Batches = Iterator[tuple[Events, Any]]  # events, and what is to be told of them
+
+
+class RayIngest:
+    """Reads batches in their order; holds each until the learner is done with it."""
+
+    def __init__(self, opened: Callable[[], Batches], shares: Sequence[Share]) -> None:
+        self._batches, self._shares = opened(), shares
+        self._held: dict[int, Events] = {}
+        self._number = 0
+
+    def pid(self) -> int:
+        """Return the number of the process; it has read nothing yet."""
+        return os.getpid()
+
+    def prepare(self, numeric: Codes, nominal: Codes, done: Sequence[int]) -> Prepared | None:
+        """Return the next batch with these columns of it; None: there are no more."""
+        for number in done:
+            self._held.pop(number, None)
+        found = next(self._batches, None)
+        if found is None:
+            return None
+        events, note = found
+        self._number += 1
+        self._held[self._number] = events
+        slices = [share.slice(Block(0, events)).events for share in self._shares]
+        sent = sum(array.nbytes for own in slices for array in own)
+        empty = events.numeric[:, :0].copy(), events.nominal[:, :0].copy()
+        lean = events._replace(numeric=empty[0], nominal=empty[1])
+        columns = _picked(events, numeric, nominal)
+        return Prepared(self._number, [ray.put(own) for own in slices], lean, columns, sent, note)
+
+    @ray.method(concurrency_group="ask")
+    def columns(self, number: int, numeric: Codes, nominal: Codes) -> Columns:
+        """Return more columns of a batch that is not done yet."""
+        return _picked(self._held[number], numeric, nominal)
+
+
+def _picked(events: Events, numeric: Codes, nominal: Codes) -> Columns:
+    return Columns(
+        numeric,
+        np.ascontiguousarray(events.numeric[:, numeric].T),
+        nominal,
+        np.ascontiguousarray(events.nominal[:, nominal].T),
+    )
