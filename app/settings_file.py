@@ -273,6 +273,9 @@ def _worker_problems(settings: Settings) -> list[str]:
     if settings.execution == "ray" and importlib.util.find_spec("ray") is None:
         named = "execution (LIVETREE_EXECUTION) is 'ray'"
         return [f"{named}, which needs an extra; install it: pip install 'livetree[ray]'"]
+    if settings.vht.ray.join and not settings.vht.ray.address:
+        named = "vht.ray.join (LIVETREE_VHT__RAY__JOIN) is true and vht.ray.address is empty"
+        return [f"{named}; expected the address of the cluster to join"]
     try:
         params = learner.VARIANTS["vht"].params_from(settings.tree.given())
     except learner.ParamsError:

@@ -14,6 +14,9 @@ class RaySettings(Group):
 
     address: str = ""
     """Where the cluster is, `host:port`, or `auto` on one of its nodes; empty: start one here."""
+    join: bool = False
+    """Make this machine a node of that cluster, without room for workers, while the learner runs:
+    needed where it is none yet."""
     cpus_per_worker: float = Field(default=1, gt=0, le=1024)
     """CPUs that a worker takes of the cluster."""
     start_seconds: float = Field(default=120, gt=0, le=86_400)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from app.log import get_logger
 from app.vht_settings import RaySettings
@@ -26,9 +28,19 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 import ray
 
+T = TypeVar("T")
+
 log = get_logger(__name__)
 
 SECRET, MODE = "RAY_AUTH_TOKEN", "RAY_AUTH_MODE"
+RETRY_SECONDS = 1.0
+# Ends with the thread that has started it (PR_SET_PDEATHSIG, SIGTERM).
+JOIN = """
+import ctypes, sys
+ctypes.CDLL(None).prctl(1, 15)
+from ray.scripts.scripts import main
+sys.exit(main())
+"""
 
 
 def connect(settings: RaySettings, workers: int) -> bool:
@@ -45,14 +57,18 @@ def connect(settings: RaySettings, workers: int) -> bool:
         configure_logging=False,
         **({} if address else _own(settings, workers)),
     )
+    node = _in_lasting_thread(partial(_Node, settings)) if settings.join else None
     while True:
         try:
             _in_lasting_thread(start)
             break
         except Exception as exc:  # Ray raises anything
             ray.shutdown()
-            if time.monotonic() < deadline and not address:
-                continue  # it gives a busy machine half a minute
+            if time.monotonic() < deadline and (node is not None or not address):
+                time.sleep(RETRY_SECONDS)  # Ray gives a busy machine half a minute
+                continue
+            if node is not None:
+                node.leave()
             raise WorkerLost(_told(address, exc)) from exc
     log.info("ray connected", address=address or "local")
     return True
@@ -81,12 +97,12 @@ def _own(settings: RaySettings, workers: int) -> dict[str, Any]:
     }
 
 
-def _in_lasting_thread(start: Callable[[], object]) -> None:
-    """Have a thread start Ray that lives as long as the process.
+def _in_lasting_thread(start: Callable[[], T]) -> T:
+    """Have a thread start something that lives as long as the process.
 
     The system ends the processes of a Ray of our own with the thread that has started them.
     """
-    outcome: Future[object] = Future()
+    outcome: Future[T] = Future()
 
     def run() -> None:
         try:
@@ -97,9 +113,35 @@ def _in_lasting_thread(start: Callable[[], object]) -> None:
         threading.Event().wait()
 
     threading.Thread(target=run, name="ray", daemon=True).start()
-    outcome.result()
+    return outcome.result()
 
 
 def disconnect() -> None:
-    """End the connection, and the Ray of our own with it."""
+    """End the connection, and the Ray of our own, or our being a node, with it."""
     ray.shutdown()
+    while _nodes:
+        _nodes[-1].leave()
+
+
+_nodes: list[_Node] = []  # at most one
+
+
+class _Node:
+    """Our machine as a node of a cluster, as long as this process lives."""
+
+    def __init__(self, settings: RaySettings) -> None:
+        store = settings.object_store_bytes
+        options = [f"--object-store-memory={store}"] if store else []
+        self._process = subprocess.Popen(
+            [
+                sys.executable, "-c", JOIN, "start", "--block", "--num-cpus=0",
+                "--disable-usage-stats", f"--address={settings.address}", *options,
+            ],
+            stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        _nodes.append(self)
+
+    def leave(self) -> None:
+        _nodes.remove(self)
+        self._process.terminate()
+        self._process.wait()

@@ -170,7 +170,9 @@ class RayWorkers:
             return
         started = time.perf_counter()
         try:
-            ready, _ = ray.wait(wanted, num_returns=len(wanted), timeout=timeout_seconds)
+            ready = wanted
+            if timeout_seconds is not None:
+                ready, _ = ray.wait(wanted, num_returns=len(wanted), timeout=timeout_seconds)
             found = ray.get(ready)
         except (RayError, LearnerError) as exc:
             raise lost(exc) from exc
