@@ -22,6 +22,7 @@ from app.distributed.load import Executor
 from app.errors import AppError, CheckpointUnwritable, RegistryUnreachable, Unexpected
 from app.history import Changes, History
 from app.log import Seldom, get_logger
+from app.mesh import MeshSource
 from app.metrics import Metrics
 from app.question import Questions
 from app.serving import Published, Serving
@@ -128,7 +129,7 @@ class Consumer:
 
     def _consume(self) -> None:
         """All batches, then a last snapshot and checkpoint."""
-        self.source.open(self._start_at)
+        self._open_source()
         self._publish_now()
         while not self._stopping.is_set():
             self.heartbeat = time.monotonic()
@@ -186,8 +187,13 @@ class Consumer:
         self._stand_at(training, start_at, before)
         self._checkpoint.begun()
         self._checkpoint.done()
-        self.source.open(self._start_at)
+        self._open_source()
         self._publish_now()
+
+    def _open_source(self) -> None:
+        if isinstance(self.source, MeshSource):
+            self.source.serve(self.training.tree)
+        self.source.open(self._start_at)
 
     def _learn(self, records: Sequence[Record]) -> None:
         if not records:

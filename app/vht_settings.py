@@ -21,6 +21,9 @@ class RaySettings(Group):
     """CPUs that a worker takes of the cluster."""
     start_seconds: float = Field(default=120, gt=0, le=86_400)
     """Longest wait until all workers have started."""
+    ingest: bool = False
+    """Have one more actor read the topic and cut the events, so that wide columns never pass the
+    learner; for events in binary rows."""
     recoveries: int = Field(default=5, ge=0, le=1_000_000)
     """How often in a row, without a checkpoint in between, new workers go on from the checkpoint
     after one is lost; then the process ends."""

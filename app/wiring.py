@@ -20,6 +20,7 @@ from app.format import EventFormat
 from app.history import NO_CHANGES, Changes
 from app.kafka_source import KafkaSource
 from app.log import get_logger
+from app.mesh import MeshSource
 from app.metrics import Metrics
 from app.publisher import Broadcasting, Outlet, Publisher
 from app.question import Questions
@@ -204,6 +205,8 @@ def _publisher(settings: Settings, metrics: Metrics) -> Publisher | None:
 
 
 def _source(settings: Settings) -> Source:
+    if settings.vht.ray.ingest:
+        return MeshSource(settings)
     return FileSource(settings.file) if settings.source == "file" else KafkaSource(settings.kafka)
 
 
@@ -211,7 +214,7 @@ def _dead_letters(settings: Settings, source: Source) -> DeadLetters:
     wanted = settings.dead_letter
     if not wanted.enabled:
         return NoDeadLetters()
-    if isinstance(source, KafkaSource):
+    if isinstance(source, KafkaSource | MeshSource):
         topic = settings.dead_letter_topic()
         return KafkaDeadLetters(settings.kafka, topic, wanted.timeout_seconds)
     if isinstance(source, FileSource):

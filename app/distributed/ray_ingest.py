@@ -7,7 +7,7 @@ columns that its tree tests, and hands the workers only the word where their col
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +39,7 @@ class Prepared(NamedTuple):
     note: Any  # what the reader tells of it
 
 
-Batches = Iterator[tuple[Events, Any]]  # events, and what is to be told of them
+Batches = Any  # an iterator over events and what is to be told of them; may hear a word
 
 
 class RayIngest:
@@ -54,17 +54,25 @@ class RayIngest:
         """Return the number of the process; it has read nothing yet."""
         return os.getpid()
 
-    def prepare(self, numeric: Codes, nominal: Codes, done: Sequence[int]) -> Prepared | None:
-        """Return the next batch with these columns of it; None: there are no more."""
+    def prepare(
+        self, numeric: Codes, nominal: Codes, done: Sequence[int], word: Any = None
+    ) -> Prepared | None:
+        """Return the next batch with these columns of it; None: there are no more.
+
+        Others are done; a word is handed on to the reader.
+        """
         for number in done:
             self._held.pop(number, None)
+        if word is not None:
+            self._batches.hear(word)
         found = next(self._batches, None)
         if found is None:
             return None
         events, note = found
         self._number += 1
         self._held[self._number] = events
-        slices = [share.slice(Block(0, events)).events for share in self._shares]
+        shares = self._shares if len(events.y) else ()
+        slices = [share.slice(Block(0, events)).events for share in shares]
         sent = sum(array.nbytes for own in slices for array in own)
         empty = events.numeric[:, :0].copy(), events.nominal[:, :0].copy()
         lean = events._replace(numeric=empty[0], nominal=empty[1])

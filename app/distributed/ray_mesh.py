@@ -98,6 +98,7 @@ class RayMesh:
         except RayError as exc:
             raise lost(exc) from exc
         self.fetches = 0
+        self.word: Any = None  # to the reader, with the next batch
         self._ahead: deque[Any] = deque()
         self._done: list[int] = []
         self._room = Room()
@@ -109,7 +110,9 @@ class RayMesh:
         while True:
             while len(self._ahead) < AHEAD:
                 done, self._done = self._done, []
-                self._ahead.append(self._actor.prepare.remote(*tree.tested_columns(), done))
+                word, self.word = self.word, None
+                call = self._actor.prepare.remote(*tree.tested_columns(), done, word)
+                self._ahead.append(call)
             try:
                 prepared = ray.get(self._ahead.popleft())
             except RayError as exc:
@@ -122,5 +125,6 @@ class RayMesh:
             self._done.append(batch.number)
 
     def close(self) -> None:
-        """End the actor."""
-        ray.kill(self._actor)
+        """End the actor, unless it ended with the connection."""
+        if ray.is_initialized():
+            ray.kill(self._actor)

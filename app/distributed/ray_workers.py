@@ -214,7 +214,7 @@ class RayWorkers:
 
     def close(self) -> None:
         """End the actors, and the connection if it was made here."""
-        for actor in self._actors:
+        for actor in self._actors if ray.is_initialized() else ():
             ray.kill(actor)
         self._actors = []
         self._forget([])

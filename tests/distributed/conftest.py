@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.vht_settings import RaySettings
+from tests.app.conftest import make_settings
 from tests.requirement import missing
 
 if TYPE_CHECKING:
     from app.distributed.ray_workers import RayWorkers
+
+__all__ = ["make_settings"]
 
 PATIENT = RaySettings(cpus_per_worker=0.01, start_seconds=600, object_store_bytes=100 * 2**20)
 
@@ -25,8 +28,18 @@ def ray_there() -> None:
 
 
 @pytest.fixture(scope="session")
-def workers(ray_there: None) -> Iterator[RayWorkers]:
-    """Return workers on a Ray of their own; every test has them begin anew."""
+def running_ray(ray_there: None) -> Iterator[None]:
+    """Have a Ray of our own run."""
+    from app.distributed.ray_cluster import connect, disconnect
+
+    connect(PATIENT, 2)
+    yield
+    disconnect()
+
+
+@pytest.fixture(scope="session")
+def workers(running_ray: None) -> Iterator[RayWorkers]:
+    """Return workers; every test has them begin anew."""
     from app.distributed.ray_workers import RayWorkers
 
     found = RayWorkers(PATIENT)
