@@ -192,7 +192,7 @@ class Consumer:
 
     def _open_source(self) -> None:
         if isinstance(self.source, MeshSource):
-            self.source.serve(self.training.tree)
+            self.source.serve(self.training)
         self.source.open(self._start_at)
 
     def _learn(self, records: Sequence[Record]) -> None:

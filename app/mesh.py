@@ -19,7 +19,7 @@ from app.settings import Settings
 from app.settings_file import declared_schema
 from app.source import Record, Start
 from app.training import Outcome, ReadElsewhere, Training, new_tree, times_of
-from learner import Events, StreamingTree, VerticalTree
+from learner import Events, VerticalTree
 
 if TYPE_CHECKING:
     from app.distributed.ray_mesh import MeshBatch, RayMesh
@@ -93,13 +93,15 @@ class MeshSource:
         self._positions: dict[int, int] = {}
         self._lag: dict[int, int] = {}
         self._tree: VerticalTree | None = None
+        self._nodes: tuple[str, ...] = ()  # that its workers run on
         self._mesh: RayMesh | None = None
         self._batches: Iterator[MeshBatch] = iter(())
 
-    def serve(self, tree: StreamingTree | None) -> None:
-        """Bring the columns that this tree tests, and cut the others for its workers."""
-        assert isinstance(tree, VerticalTree)
-        self._tree = tree
+    def serve(self, training: Training) -> None:
+        """Bring the columns that its tree tests, and cut all for its workers."""
+        assert isinstance(training.tree, VerticalTree)
+        assert training.executor is not None
+        self._tree, self._nodes = training.tree, training.executor.load().nodes
 
     def open(self, start: Start) -> None:
         """Have an actor begin there."""
@@ -109,7 +111,8 @@ class MeshSource:
         self._positions, self._identity = dict(start.offsets), start.identity
         self.topic_id = start.topic_id
         reading: Any = partial(Reading, self._settings, start)
-        self._mesh = RayMesh(self._settings.vht.ray, reading, self._tree.shares)
+        ray, shares = self._settings.vht.ray, self._tree.shares
+        self._mesh = RayMesh(ray, reading, shares, self._nodes)
         self._batches = self._mesh.batches(self._tree)
 
     def poll(self, limit: int) -> Sequence[Record]:  # noqa: ARG002 (the actor's own setting)

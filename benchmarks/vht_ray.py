@@ -37,7 +37,7 @@ from learner import (
 )
 
 WORKERS = 2
-SETTINGS = RaySettings(cpus_per_worker=0.01, start_seconds=600)
+SETTINGS = RaySettings(cpus_per_worker=0.01, start_seconds=600, object_store_bytes=2**31)
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -100,7 +100,8 @@ def mesh_run(rows: Rows, workers: RayWorkers, attributes: int, events: int) -> S
     """An ingest actor cuts the columns."""
     schema, _ = rows
     tree = VerticalTree(StreamingTree(Encoder(schema), "vht"), workers, Vertical(WORKERS))
-    mesh = RayMesh(SETTINGS, partial(rows_of, attributes, events), tree.shares)
+    reading = partial(rows_of, attributes, events)
+    mesh = RayMesh(SETTINGS, reading, tree.shares, workers.load().nodes)
     pids = [mesh.pid, *workers.pids]
     before = [cpu_seconds(pid) for pid in pids]
     wall, cpu = perf_counter(), process_time()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import ray
 
 from learner import Beginning, Block, Events, LocalResult, LocalStatistics, Message, Wave
 
@@ -22,6 +23,14 @@ class Elsewhere(NamedTuple):
     """A block whose events come from another process."""
 
     block: int
+    is_slice: bool  # it has the worker's columns only
+
+
+class Place(NamedTuple):
+    """Where an actor runs."""
+
+    process: int
+    node: str  # of the cluster
 
 
 class Taken(NamedTuple):
@@ -39,10 +48,11 @@ class RayWorker:
         self._statistics: LocalStatistics | None = None
         self._failure: BaseException | None = None
 
-    def begin(self, beginning: Beginning) -> int:
-        """Forget all, and hold what is given; returns the number of the process."""
+    def begin(self, beginning: Beginning) -> Place:
+        """Forget all, and hold what is given."""
+        self._statistics = None  # before there is another one
         self._statistics, self._failure = LocalStatistics(beginning), None
-        return os.getpid()
+        return place()
 
     def take(self, orders: Sequence[tuple[int, Message | Elsewhere]], *parts: Events) -> Taken:
         """Do what messages say; the parts are those of the blocks that did not come with them."""
@@ -53,7 +63,7 @@ class RayWorker:
         try:
             for number, message in orders:
                 if isinstance(message, Elsewhere):
-                    message = Block(message.block, next(brought), is_slice=True)
+                    message = Block(message.block, next(brought), message.is_slice)
                 results += self._statistics.take(number, as_own(message))
         except BaseException as failure:
             self._failure = failure
@@ -65,6 +75,11 @@ class RayWorker:
         """Return what it holds."""
         assert self._statistics is not None
         return self._statistics.state()
+
+
+def place() -> Place:
+    """Return where this process runs."""
+    return Place(os.getpid(), ray.get_runtime_context().get_node_id())
 
 
 def as_own(message: Message) -> Message:

@@ -87,6 +87,8 @@ def _told(address: str, exc: Exception) -> str:
 def _own(settings: RaySettings, workers: int) -> dict[str, Any]:
     """Return how a Ray of our own is started."""
     os.environ.setdefault("RAY_prestart_worker_first_driver", "0")  # for tasks, which we have none
+    if settings.object_store_bytes:  # whose memory would else be found while events wait for it
+        os.environ.setdefault("RAY_preallocate_plasma_memory", "1")
     if MODE not in os.environ:
         os.environ.setdefault(SECRET, secrets.token_hex(32))
     cpus = max(1, -(-workers * settings.cpus_per_worker // 1))

@@ -6,7 +6,6 @@ columns that its tree tests, and hands the workers only the word where their col
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import ray
 
+from app.distributed.ray_actor import Place, place
 from learner import Block, Events, Share
 
 Codes = npt.NDArray[np.int32]
@@ -33,6 +33,7 @@ class Prepared(NamedTuple):
 
     number: int
     parts: list[Any]  # where each worker's own columns are
+    is_slice: bool  # these are the worker's columns only
     lean: Events  # without dense columns
     columns: Columns
     sent_bytes: int  # of the parts
@@ -49,10 +50,13 @@ class RayIngest:
         self._batches, self._shares = opened(), shares
         self._held: dict[int, Events] = {}
         self._number = 0
+        self._shared = False
 
-    def pid(self) -> int:
-        """Return the number of the process; it has read nothing yet."""
-        return os.getpid()
+    def begin(self, nodes: Sequence[str]) -> Place:
+        """Prepare for workers on these nodes: if all are here, they share the memory of batches."""
+        here = place()
+        self._shared = set(nodes) == {here.node}
+        return here
 
     def prepare(
         self, numeric: Codes, nominal: Codes, done: Sequence[int], word: Any = None
@@ -71,13 +75,23 @@ class RayIngest:
         events, note = found
         self._number += 1
         self._held[self._number] = events
-        shares = self._shares if len(events.y) else ()
-        slices = [share.slice(Block(0, events)).events for share in shares]
-        sent = sum(array.nbytes for own in slices for array in own)
+        parts, sent = self._parts(events)
         empty = events.numeric[:, :0].copy(), events.nominal[:, :0].copy()
         lean = events._replace(numeric=empty[0], nominal=empty[1])
         columns = _picked(events, numeric, nominal)
-        return Prepared(self._number, [ray.put(own) for own in slices], lean, columns, sent, note)
+        return Prepared(
+            self._number, parts, not self._shared, lean, columns, sent, note
+        )  # fmt: skip
+
+    def _parts(self, events: Events) -> tuple[list[Any], int]:
+        """Leave the columns where workers find them; returns where, and how many bytes."""
+        if not len(events.y):
+            return [], 0
+        if self._shared:
+            return [ray.put(events)] * len(self._shares), sum(array.nbytes for array in events)
+        slices = [share.slice(Block(0, events)).events for share in self._shares]
+        sent = sum(array.nbytes for own in slices for array in own)
+        return [ray.put(own) for own in slices], sent
 
     @ray.method(concurrency_group="ask")
     def columns(self, number: int, numeric: Codes, nominal: Codes) -> Columns:

@@ -46,7 +46,8 @@ class MeshBatch:
     def __init__(self, prepared: Prepared, ingest: Any, room: Room, width: tuple[int, int]) -> None:
         self.note = prepared.note
         self.number = prepared.number
-        self.parts, self.sent_bytes = prepared.parts, prepared.sent_bytes
+        self.parts, self.is_slice = prepared.parts, prepared.is_slice
+        self.sent_bytes = prepared.sent_bytes
         self.fetches = 0  # columns that had to be asked for anew
         self._ingest = ingest
         lean = Events._make(map(opened, prepared.lean))
@@ -83,7 +84,11 @@ class RayMesh:
     """One ingest actor, some batches ahead of the learner."""
 
     def __init__(
-        self, settings: RaySettings, batches: Callable[[], Batches], shares: Sequence[Share]
+        self,
+        settings: RaySettings,
+        batches: Callable[[], Batches],
+        shares: Sequence[Share],
+        nodes: Sequence[str],
     ) -> None:
         remote: Any = ray.remote
         actor = remote(
@@ -94,7 +99,8 @@ class RayMesh:
         )
         self._actor = actor(RayIngest).remote(batches, list(shares))
         try:
-            self.pid: int = ray.get(self._actor.pid.remote(), timeout=settings.start_seconds)
+            begun = self._actor.begin.remote(list(nodes))
+            self.pid: int = ray.get(begun, timeout=settings.start_seconds).process
         except RayError as exc:
             raise lost(exc) from exc
         self.fetches = 0

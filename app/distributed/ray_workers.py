@@ -18,7 +18,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
 from app.distributed.load import Load
-from app.distributed.ray_actor import Elsewhere, RayWorker
+from app.distributed.ray_actor import Elsewhere, Place, RayWorker
 from app.distributed.ray_cluster import connect, disconnect
 from app.distributed.ray_failure import lost
 from app.log import get_logger
@@ -44,7 +44,7 @@ class RayWorkers:
     """One actor a worker."""
 
     def __init__(self, settings: RaySettings, timeout_seconds: float = 0.0) -> None:
-        self.pids: list[int] = []  # of the workers' processes
+        self.places: list[Place] = []  # of the workers
         self._settings = settings
         self._timeout_seconds = timeout_seconds or None
         self._connected = False
@@ -82,8 +82,13 @@ class RayWorkers:
                 log.warning("worker is dead, starting another", worker=worker)
                 self._actors[worker] = self._new_actor()
                 calls[worker] = self._actors[worker].begin.remote(beginnings[worker])
-        self.pids = self._started(calls, deadline)
+        self.places = self._started(calls, deadline)
         log.info("workers ready", processes=self.pids)
+
+    @property
+    def pids(self) -> list[int]:
+        """Return the workers' processes."""
+        return [place.process for place in self.places]
 
     def _new_actor(self) -> Any:
         return (
@@ -111,10 +116,10 @@ class RayWorkers:
             return False  # told below
         return False
 
-    def _started(self, calls: Sequence[Any], deadline: float) -> list[int]:
-        """Wait until all have begun; returns their processes."""
+    def _started(self, calls: Sequence[Any], deadline: float) -> list[Place]:
+        """Wait until all have begun; returns where they run."""
         try:
-            found: list[int] = ray.get(list(calls), timeout=max(0.0, deadline - time.monotonic()))
+            found: list[Place] = ray.get(list(calls), timeout=max(0.0, deadline - time.monotonic()))
         except GetTimeoutError as exc:
             settings = self._settings
             raise WorkerLost(
@@ -139,7 +144,7 @@ class RayWorkers:
         """Return a worker's own part of a message, or the word where it is."""
         if isinstance(message, Block) and message.distant is not None:
             self._parts[worker].append(message.distant.parts[worker])
-            return Elsewhere(message.block)
+            return Elsewhere(message.block, message.distant.is_slice)
         own = share.slice(message) if isinstance(message, Block) else message
         self._sent_bytes += size_of(own)
         return own
@@ -210,7 +215,8 @@ class RayWorkers:
     def load(self) -> Load:
         """Return the totals so far."""
         busy, held = tuple(self._busy_seconds), tuple(self._held_bytes)
-        return Load(self._waited_seconds, self._sent_bytes, busy, held)
+        nodes = tuple(place.node for place in self.places)
+        return Load(self._waited_seconds, self._sent_bytes, busy, held, nodes)
 
     def close(self) -> None:
         """End the actors, and the connection if it was made here."""

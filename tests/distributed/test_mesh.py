@@ -46,22 +46,25 @@ def batches() -> Iterator[tuple[Events, Any]]:
         yield Events.of(Batch(*batch), y, np.zeros(0)), at
 
 
-def mesh_of(tree: VerticalTree) -> RayMesh:
+def mesh_of(tree: VerticalTree, nodes: tuple[str, ...]) -> RayMesh:
     from app.distributed.ray_mesh import RayMesh
 
-    return RayMesh(PATIENT, batches, tree.shares)
+    return RayMesh(PATIENT, batches, tree.shares, nodes)
 
 
-@pytest.mark.parametrize("vertical", [Vertical(2), Vertical(2, "wok", lag=70)])
+@pytest.mark.parametrize(
+    ("vertical", "together"), [(Vertical(2), True), (Vertical(2, "wok", lag=70), False)]
+)
 def test_columns_that_never_pass_the_learner_give_the_same_tree(
-    workers: RayWorkers, vertical: Vertical
+    workers: RayWorkers, vertical: Vertical, together: bool
 ) -> None:
     alone = VerticalTree(fresh(), InProcess(), vertical)
     for events, _ in batches():
         alone.learn(events.batch, events.y)
 
     tree = VerticalTree(fresh(), workers, vertical)
-    mesh, before, notes = mesh_of(tree), workers.load().sent_bytes, []
+    nodes = workers.load().nodes if together else ("here", "there")
+    mesh, before, notes = mesh_of(tree, nodes), workers.load().sent_bytes, []
     for batch in mesh.batches(tree):
         notes.append(batch.note)
         tree.learn_distant(batch)

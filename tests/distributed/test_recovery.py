@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.distributed.nodes import Nodes
+from tests.distributed.nodes import OBJECT_STORE_BYTES, Nodes, children
 from tests.distributed.story import Story, is_alive, undisturbed
 from tests.faults.served import wait
 
@@ -37,7 +37,9 @@ def returned(story: Story, times: int) -> None:
 def test_a_learner_outlives_its_workers_and_itself(
     mode: str, cluster: Nodes, tmp_path: Path
 ) -> None:
-    story = Story(tmp_path, {"address": cluster.address}, cluster.environment, MODES[mode])
+    joins = mode == "wk"  # the learner's machine becomes one more node, without room for workers
+    ray = {"address": cluster.address, "join": joins, "object_store_bytes": OBJECT_STORE_BYTES}
+    story = Story(tmp_path, ray, cluster.environment, MODES[mode])
     story.start()
     try:
         story.more()
@@ -52,7 +54,9 @@ def test_a_learner_outlives_its_workers_and_itself(
         returned(story, 2)
         assert story.served.metric("livetree_vht_recoveries_total") >= 2
 
-        orphans = story.workers()
+        own = children(story.served.process.pid)
+        assert bool(own) is joins
+        orphans = [*story.workers(), *own]
         story.served.kill()
         wait(lambda: not any(map(is_alive, orphans)), lambda: f"{orphans} linger")
         story.start()
