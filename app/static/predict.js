@@ -17,6 +17,7 @@ export class Predict {
     this.features = [];
     this.values = new Map(); // what was typed, by feature
     this.all = false;
+    this.turn = 0; // of the newest question; answers to older ones come too late
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.send();
@@ -27,6 +28,7 @@ export class Predict {
   /** Make the fields; what was typed stays. */
   show(schema, order, example) {
     this.example = example;
+    this.classes = schema.classes;
     const rank = new Map(order.map((name, place) => [name, place]));
     const place = (feature) => rank.get(feature.name) ?? Infinity;
     const wide = schema.features.length > MOST_FIELDS;
@@ -35,7 +37,6 @@ export class Predict {
     if (shape === this.shape) return;
     this.shape = shape;
     this.features = features;
-    this.classes = schema.classes;
     this.build();
   }
 
@@ -94,14 +95,17 @@ export class Predict {
   }
 
   async send() {
+    const turn = (this.turn += 1);
     try {
       const row = this.row();
       const answer = await postJson("/predict?path=true", { features: row });
+      if (turn !== this.turn) return;
       this.tell(answer);
       this.heard.answered(answer);
       await this.explain(row);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
+      if (turn !== this.turn) return;
       this.heard.cleared();
       this.answer.replaceChildren(make("p", { class: "wrong" }, error.message));
     }
@@ -132,6 +136,7 @@ export class Predict {
   /** What would have to change for another answer, where the service can tell. */
   async explain(row) {
     if (this.classes.length < 2 || !(await offers("POST /explain"))) return;
+    const { why } = this; // of this answer, whatever is asked meanwhile
     try {
       const found = await postJson("/explain", { features: row, target: null, frozen: [] });
       const other = found.counterfactual;
@@ -140,7 +145,7 @@ export class Predict {
         : found.reason;
       if (!words) return;
       const name = other ? `For ${label(other.label)} instead: ` : "No other answer: ";
-      this.why.replaceChildren(make("p", {}, make("span", { class: "muted" }, name), words));
+      why.replaceChildren(make("p", {}, make("span", { class: "muted" }, name), words));
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
     }

@@ -94,3 +94,26 @@ def test_no_compilers_and_no_installers_are_left_in_it(start: Start) -> None:
 
     assert container.run("sh", "-c", search) == ""
     assert "pip" not in container.run("ls", "/opt/livetree/bin").split()
+
+
+def test_a_replica_answers_from_the_snapshots_of_a_learner(
+    start: Start, embedded: Embedded
+) -> None:
+    """As the chart and compose.yaml run them: two containers, told apart by their role."""
+    topic = embedded.topic()
+    embedded.create_topic(f"{topic}.snapshots")
+    given = (
+        f"--env=LIVETREE_KAFKA__BOOTSTRAP_SERVERS={embedded.bootstrap_servers}",
+        f"--env=LIVETREE_KAFKA__TOPIC={topic}",
+        "--env=LIVETREE_TREE__N_MIN=50",
+    )
+    learner, replica = (start(*given, f"--env=LIVETREE_ROLE={role}") for role in ("learner", "api"))
+    events = open_stream("agrawal", seed=3).events(2000)
+    embedded.send(topic, *(json.dumps(event).encode() for event in events))
+    replica.wait_for("/readyz")
+
+    wait(lambda: json.loads(replica.ask("/model")[1]).get("events") == len(events), replica.log)
+    assert replica.ask("/predict", {"features": {"age": 40}})[0] == 200
+    assert b"livetree_events_learned_total{" not in replica.ask("/metrics")[1]
+    assert b"livetree_events_learned_total{" in learner.ask("/metrics")[1]
+    assert (replica.stop(), learner.stop()) == (0, 0)

@@ -72,6 +72,23 @@ def test_a_prediction_lights_its_path(demo: str, look: Look) -> None:
     expect(page.locator(".item.lit")).to_have_count(0)
 
 
+def test_an_answer_says_what_would_change_it(demo: str, look: Look) -> None:
+    page = shown(look(demo))
+    with page.expect_response("**/explain") as caught:
+        page.click("#example")
+    found = caught.value.json()
+    expect(page.locator("#answer .why")).to_contain_text(found["reason"] or "instead")
+
+    sent = caught.value.request.post_data_json["features"]
+    with page.expect_request("**/predict?path=true") as asked:
+        page.get_by_role("button", name="Predict").click()
+
+    assert sent
+    assert asked.value.post_data_json["features"] == sent
+    for change in (found["counterfactual"] or {"changes": []})["changes"]:
+        expect(page.locator("#answer .why")).to_contain_text(change["feature"])
+
+
 def test_a_wrong_value_is_told_in_the_words_of_the_service(demo: str, look: Look) -> None:
     page = shown(look(demo, complains="422"))
     page.get_by_label("salary", exact=True).fill("much")
