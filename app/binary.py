@@ -27,10 +27,11 @@ from app.kernels.binary_rows import Layout, copy_rows
 from app.reader import Floats, Rows, no_tokens
 from app.settings import EventSettings, Settings
 from app.settings_file import declared_schema
+from app.values import NO_VALUE, Bytes, Longs, Values, as_values
 from learner import HEAVIEST, Batch, Codes, Encoder, Kind, Schema, Value
 
 Table = npt.NDArray[Any]  # rows of a record type
-ROOM = bytes(8)  # behind the rows, which are read in words
+ROOM = 8  # bytes behind the rows, which are read in words
 
 
 class RowLayout:
@@ -132,19 +133,20 @@ class BinaryReader:
     def read(self, values: Sequence[bytes | None]) -> Rows:
         """Read every value."""
         rejected: list[Rejected] = []
-        tombstones, places = 0, np.arange(len(values))
-        if not self._all_of_one_row(values):
-            tombstones, counts = self._measured(values, rejected)
-            values = [value for value, count in zip(values, counts, strict=True) if count]
+        given, places = as_values(values), np.arange(len(values))
+        lengths = given.lengths()
+        if not (lengths == self._layout.width).all():
+            counts = self._measured(given, lengths, rejected)
+            given = given.chosen(np.flatnonzero(counts))
             places = np.repeat(places, counts)
-        joined: Any = [*values, ROOM]
-        text = b"".join(joined)
+        text = given.joined(0, ROOM)
         batch, labels, weights, bad = self._copied(text, len(places))
         if bad >= 0:
             good = self._good_rows(text, len(places), places, rejected)
             places, labels, weights = places[good], labels[good], weights[good]
             batch = Batch(batch.numeric[good], batch.nominal[good], *no_tokens(len(places)))
-            text = np.frombuffer(text, self._layout.dtype, len(good))[good].tobytes() + ROOM
+            rows = np.frombuffer(text, self._layout.dtype, len(good))[good]
+            text = np.frombuffer(rows.tobytes(), np.uint8)
         infinite = np.isinf(batch.numeric)
         if infinite.any():  # as good as missing
             self._encoder.rejected_values += int(infinite.sum())
@@ -153,44 +155,33 @@ class BinaryReader:
         if self._event.time_field is not None:
             times = _seconds(np.frombuffer(text, self._layout.dtype, len(places))["time"])
         own = weights if self._event.weight_field is not None else None
+        tombstones = int(np.count_nonzero(lengths == NO_VALUE))
         return Rows(places, batch, labels, own, times, rejected, tombstones)
 
-    def _copied(self, text: bytes, rows: int) -> tuple[Batch, Codes, Floats, int]:
+    def _copied(self, text: Bytes, rows: int) -> tuple[Batch, Codes, Floats, int]:
         """Return all rows as arrays, and the first that is bad, or -1."""
         numeric = np.empty((rows, len(self._places.numeric)))
         nominal = np.empty((rows, len(self._nominal)), np.int32)
         labels, weights = np.empty(rows, np.int32), np.empty(rows)
-        given = np.frombuffer(text, np.uint8)
-        bad = copy_rows(given, self._places, numeric, nominal, labels, weights)
+        bad = copy_rows(text, self._places, numeric, nominal, labels, weights)
         return Batch(numeric, nominal, *no_tokens(rows)), labels, weights, bad
 
-    def _all_of_one_row(self, values: Sequence[Any]) -> bool:
-        try:
-            return set(map(len, values)) == {self._layout.width}
-        except TypeError:  # some have no value
-            return False
-
-    def _measured(
-        self, values: Sequence[bytes | None], rejected: list[Rejected]
-    ) -> tuple[int, npt.NDArray[np.int64]]:
-        """Return the number of tombstones, and of rows in each value: 0 in what holds no rows."""
+    def _measured(self, values: Values, lengths: Longs, rejected: list[Rejected]) -> Longs:
+        """Return the number of rows in each value: 0 in what holds no rows."""
         width, most = self._layout.width, self._event.max_bytes
-        counts = np.zeros(len(values), np.int64)
-        tombstones = 0
-        for place, value in enumerate(values):
-            if value is None:
-                tombstones += 1
-            elif len(value) > most:
+        is_good = (lengths > 0) & (lengths <= most) & (lengths % width == 0)
+        for place in np.flatnonzero(~is_good & (lengths != NO_VALUE)).tolist():
+            if lengths[place] > most:
+                value = values[place]
+                assert value is not None
                 rejected.append(Rejected(place, too_large(value, most)))
-            elif not value or len(value) % width:
-                words = f"record is {len(value)} bytes long; expected rows of {width} bytes"
-                rejected.append(Rejected(place, NotBinary(words)))
             else:
-                counts[place] = len(value) // width
-        return tombstones, counts
+                words = f"record is {lengths[place]} bytes long; expected rows of {width} bytes"
+                rejected.append(Rejected(place, NotBinary(words)))
+        return np.where(is_good, lengths // width, 0)
 
     def _good_rows(
-        self, text: bytes, rows: int, places: npt.NDArray[np.int64], rejected: list[Rejected]
+        self, text: Bytes, rows: int, places: npt.NDArray[np.int64], rejected: list[Rejected]
     ) -> npt.NDArray[np.bool_]:
         """Return which rows are of records without a bad one; the other records are rejected."""
         table = np.frombuffer(text, self._layout.dtype, rows)

@@ -13,9 +13,9 @@ import signal
 from typing import Any, Self
 
 import confluent_kafka
-from confluent_kafka import cimpl as bindings
 
 from app.errors import SourceError
+from app.librdkafka import NUMBER, POINTER, SIZE, TEXT, functions
 
 KEPT_BYTES = 5 * 1024 * 1024
 """What a partition holds before its oldest records are dropped."""
@@ -100,22 +100,19 @@ class EmbeddedBroker:
 
 def _librdkafka() -> Any:
     """Return the C functions of the mock cluster, which the Python client does not offer."""
-    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
-    functions: dict[str, tuple[Any, list[Any]]] = {
-        "rd_kafka_conf_new": (pointer, []),
-        "rd_kafka_conf_set": (number, [pointer, text, text, text, ctypes.c_size_t]),
-        "rd_kafka_new": (pointer, [number, pointer, text, ctypes.c_size_t]),
-        "rd_kafka_destroy": (None, [pointer]),
-        "rd_kafka_mock_cluster_new": (pointer, [pointer, number]),
-        "rd_kafka_mock_cluster_destroy": (None, [pointer]),
-        "rd_kafka_mock_cluster_bootstraps": (text, [pointer]),
-        "rd_kafka_mock_topic_create": (number, [pointer, text, number, number]),
-    }
     try:
-        library = ctypes.CDLL(bindings.__file__)
-        for name, (result, arguments) in functions.items():
-            function = getattr(library, name)
-            function.restype, function.argtypes = result, arguments
+        return functions(
+            {
+                "rd_kafka_conf_new": (POINTER, []),
+                "rd_kafka_conf_set": (NUMBER, [POINTER, TEXT, TEXT, TEXT, SIZE]),
+                "rd_kafka_new": (POINTER, [NUMBER, POINTER, TEXT, SIZE]),
+                "rd_kafka_destroy": (None, [POINTER]),
+                "rd_kafka_mock_cluster_new": (POINTER, [POINTER, NUMBER]),
+                "rd_kafka_mock_cluster_destroy": (None, [POINTER]),
+                "rd_kafka_mock_cluster_bootstraps": (TEXT, [POINTER]),
+                "rd_kafka_mock_topic_create": (NUMBER, [POINTER, TEXT, NUMBER, NUMBER]),
+            }
+        )
     except (OSError, AttributeError) as exc:
         version = confluent_kafka.libversion()[0]
         raise SourceError(
@@ -123,4 +120,3 @@ def _librdkafka() -> Any:
             f"cluster on this system ({exc}); expected the address of a Kafka broker in "
             "LIVETREE_KAFKA__BOOTSTRAP_SERVERS"
         ) from exc
-    return library

@@ -23,6 +23,7 @@ from app.errors import BadEnvelope, DecodeError
 from app.event import seconds_of, short, too_large
 from app.format import EventFormat
 from app.source import Listed, Record, Records
+from app.values import ListedValues, Values
 
 VERSION = "1.0"
 STRUCTURED = "application/cloudevents"
@@ -51,7 +52,7 @@ class Opened:
     """A batch of records and the bytes of the event in each, in the same order."""
 
     records: Records
-    values: list[bytes | None]
+    values: Values
     stamps: dict[int, Stamp] = field(default_factory=dict)  # by place; plain records have none
     refused: list[Refused] = field(default_factory=list)  # not among the records
 
@@ -91,10 +92,11 @@ _structured = msgspec.json.Decoder(_Structured)
 def open_all(records: Sequence[Record], form: EventFormat, max_bytes: int) -> Opened:
     """Take every event out of its envelope; a bad envelope costs only its own record."""
     given = records if isinstance(records, Records) else Listed(records)
-    if not any(given.headers()):  # the usual case must cost nothing
+    if not given.has_headers():  # the usual case must cost nothing
         return Opened(given, given.values())
-    opened = Opened(given, [])
     kept: list[Record] = []
+    values: list[bytes | None] = []
+    opened = Opened(given, ListedValues(values))
     for record in given:
         envelope = None
         try:
@@ -108,7 +110,7 @@ def open_all(records: Sequence[Record], form: EventFormat, max_bytes: int) -> Op
         if envelope is not None:
             opened.stamps[len(kept)] = Stamp(envelope.id, seconds_of(envelope.time))
         kept.append(record)
-        opened.values.append(value)
+        values.append(value)
     opened.records = Listed(kept)
     return opened
 

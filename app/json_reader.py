@@ -30,6 +30,7 @@ from app.kernels.json_rows import (
 from app.kernels.lookup import PAD, Entry, Lookup
 from app.reader import Floats, Places, Reader, Rows, no_tokens
 from app.settings import EventSettings
+from app.values import Bytes, as_values
 from learner import Batch, Encoder, Kind, Value
 
 WRITTEN_OTHERWISE = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')  # JSON has escapes for these
@@ -113,10 +114,11 @@ class JsonReader:
         out = self._out
         if count < len(out.known):
             out = _of_rows(out, slice(count))
-        text = _joined(values)
+        # A zero behind each, which is no part of any JSON.
+        text = as_values(values).joined(1, PAD)
         found = read_rows(
-            np.frombuffer(text, np.uint8),
-            len(text) - len(PAD),
+            text,
+            len(text) - PAD,
             self._event.max_bytes,
             self._fields,
             self._lookup.table,
@@ -154,12 +156,13 @@ class JsonReader:
         batch = Batch(out.numeric, out.nominal, *no_tokens(len(places)))
         return Rows(places, batch, out.label, weights, times, [])
 
-    def _times(self, text: bytes, out: Read) -> Floats:
+    def _times(self, text: Bytes, out: Read) -> Floats:
         """Return the events' own times, as app.event.seconds_of reads them."""
         told = out.time
         times = np.where(np.abs(told) >= MILLISECONDS_FROM, told / 1000, told)
         for row in np.flatnonzero(out.time_from * out.known):
-            seconds = seconds_of(text[out.time_from[row] : out.time_to[row]].decode())
+            told_as = text[out.time_from[row] : out.time_to[row]].tobytes()
+            seconds = seconds_of(told_as.decode())
             times[row] = np.nan if seconds is None else seconds
         return times
 
@@ -168,14 +171,6 @@ def _of_rows(out: Read, rows: Any) -> Read:
     """Return some rows of all columns; without a field for weights there are none."""
     columns: Any = (column[rows] if len(column) else column for column in out)
     return Read(*columns)
-
-
-def _joined(values: Sequence[bytes | None]) -> bytes:
-    """Return the values with a zero behind each, which is no part of any JSON."""
-    try:
-        return b"\0".join([*values, PAD])  # type: ignore[list-item]
-    except TypeError:  # some have no value
-        return b"\0".join([*(value or b"" for value in values), PAD])
 
 
 def _entry(space: int, value: Value, code: int) -> Iterator[Entry]:

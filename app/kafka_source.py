@@ -16,14 +16,14 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
-    Message,
     TopicPartition,
 )
 
 from app.connection import READING, Connection, refused
 from app.errors import OffsetOutOfRange, SourceChanged, SourceError
+from app.intake import open_intake
 from app.log import get_logger
-from app.message import Messages
+from app.message import Delivery, Fault
 from app.settings import KafkaSettings
 from app.source import Record, Start
 from app.topic_id import TopicId
@@ -55,6 +55,7 @@ class KafkaSource:
         self._settings = settings
         self._connection = Connection(settings)
         self._consumer = self._new_consumer()
+        self._intake = open_intake(self._consumer, settings.topic)
         self._start = Start()  # what the positions belong to
         self._cluster: str | None = None
         self._topic_id = TopicId(settings)
@@ -106,47 +107,27 @@ class KafkaSource:
         if time.monotonic() >= self._look_again_at and not self._look():
             self._consumer.poll(self._settings.poll_timeout_seconds)
             return []
-        # consume(N, t) alone would wait the whole t for N records; poll returns on the first.
-        first = self._consumer.poll(self._settings.poll_timeout_seconds)
-        if first is None:
+        records, faults = self._intake.take(limit, self._settings.poll_timeout_seconds)
+        if records is None and not faults:
             if self._away_since is None:
                 self._look_again_at = min(self._look_again_at, self._heard_at + QUIET_SECONDS)
             return []
         self._heard()
-        messages = [first, *self._consumer.consume(limit - 1, 0)] if limit > 1 else [first]
-        return self._records(messages)
+        return self._advanced(records, faults)
 
-    def _records(self, messages: list[Message]) -> Sequence[Record]:
-        # Whole-list steps: a loop over the messages costs twice as much.
-        faulty: list[Message] = []
-        if any(map(Message.error, messages)):
-            faulty = [message for message in messages if message.error() is not None]
-            messages = [message for message in messages if message.error() is None]
-        first, last = self._ends_of(messages)
-        positions = self._positions
-        if any(offset < positions.get(partition, 0) for partition, offset in first.items()):
-            # Delivered again after a new assignment; learned already.
-            placed: list[Any] = [(m, m.partition(), m.offset()) for m in messages]
-            placed = [(m, p, offset) for m, p, offset in placed if offset >= positions.get(p, 0)]
-            messages = [message for message, _, _ in placed]
-            last = {partition: offset for _, partition, offset in placed}
-        positions |= {partition: offset + 1 for partition, offset in last.items()}
-        for message in faulty:
-            self._on_message_error(message)
-        return Messages(self.topic, messages) if messages else []
-
-    def _ends_of(self, messages: list[Message]) -> tuple[dict[int, int], dict[int, int]]:
-        """Return the first and the last offset of each partition."""
-        partitions: list[Any] = [message.partition() for message in messages[:1]]
-        if len(self._assigned) > 1 or [m.partition() for m in messages[-1:]] != partitions:
-            partitions = list(map(Message.partition, messages))
-        first: dict[int, Any] = {}
-        last: dict[int, Any] = {}
-        backwards = partitions[::-1]
-        for partition in set(partitions):
-            first[partition] = messages[partitions.index(partition)].offset()
-            last[partition] = messages[-1 - backwards.index(partition)].offset()
-        return first, last
+    def _advanced(self, records: Delivery | None, faults: Sequence[Fault]) -> Sequence[Record]:
+        """Move the positions behind what came; returns what of it is new."""
+        if records is not None:
+            first, last = records.ends()
+            positions = self._positions
+            if any(offset < positions.get(partition, 0) for partition, offset in first.items()):
+                # Delivered again after a new assignment; learned already.
+                records = records.since(positions)
+                _, last = records.ends()
+            positions |= {partition: offset + 1 for partition, offset in last.items()}
+        for fault in faults:
+            self._on_fault(fault)
+        return records if records else []
 
     def _look(self) -> bool:
         """Look after the topic, and after positions in it; False while there is nothing to poll."""
@@ -248,6 +229,7 @@ class KafkaSource:
                 self._positions[partition] = self._start.offsets[partition]
         self._assigned |= found
         self._in_doubt = False
+        self._intake.listen(sorted(self._assigned))
         self._consumer.assign(
             [
                 TopicPartition(self.topic, p, self._positions.get(p, OFFSET_BEGINNING))
@@ -265,12 +247,10 @@ class KafkaSource:
                 raise KafkaException(end.error or KafkaError(KafkaError._NO_OFFSET))
         return {end.partition: end.offset for end in ends}
 
-    def _on_message_error(self, message: Message) -> None:
-        error, partition = message.error(), message.partition()
-        if error is None:
-            return
+    def _on_fault(self, fault: Fault) -> None:
+        error, partition, _ = fault
         if error.code() == KafkaError._PARTITION_EOF:
-            self._at_end(message)
+            self._at_end(fault)
         elif error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:
             self._lost.add(partition)
             self._doubt()
@@ -287,14 +267,14 @@ class KafkaSource:
         else:
             self._connection.say("source reports a problem", topic=self.topic, error=error.str())
 
-    def _at_end(self, message: Message) -> None:
+    def _at_end(self, fault: Fault) -> None:
         """Move to the end of a partition that is read to its end.
 
         The last offsets may belong to no record that is ever delivered: to the marks that end a
         transaction, to an aborted one, to records that compaction or retention took. Without this
         they would count as lag for ever.
         """
-        partition, end = message.partition(), message.offset()
+        _, partition, end = fault
         if partition is not None and end is not None:
             self._positions[partition] = max(self._positions.get(partition, 0), end)
 
@@ -389,6 +369,7 @@ class KafkaSource:
 
     def close(self) -> None:
         """Leave the broker."""
+        self._intake.close()
         self._consumer.close()
 
     def _heard(self) -> None:

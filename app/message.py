@@ -1,19 +1,44 @@
-"""A batch of Kafka's messages as records, which are made one by one, and only for who asks."""
+"""A batch of Kafka's messages as records, which are made one by one, and only for who asks.
+
+These are the client's own objects; app/raw_message.py does without them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, overload
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self, overload
 
 import numpy as np
 import numpy.typing as npt
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, Message
 
 from app.header import headers_of
 from app.source import Headers, Record, Records
+from app.values import ListedValues, Values
 
 
-class Messages(Records):
+class Fault(NamedTuple):
+    """What a message says instead of bringing a record."""
+
+    error: KafkaError
+    partition: int | None
+    offset: int | None
+
+
+class Delivery(Records):
+    """Records as they come from the broker, with their places in the topic."""
+
+    @abstractmethod
+    def ends(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Return the first and the last offset of each partition."""
+
+    @abstractmethod
+    def since(self, positions: Mapping[int, int]) -> Self:
+        """Return the records that do not lie before the position in their partition."""
+
+
+class Messages(Delivery):
     """Messages without errors, of one topic."""
 
     def __init__(self, topic: str, messages: list[Message]) -> None:
@@ -44,9 +69,9 @@ class Messages(Records):
             self.headers()[place],
         )
 
-    def values(self) -> list[bytes | None]:
+    def values(self) -> Values:
         """Return the value of each message."""
-        return list(map(Message.value, self._messages))
+        return ListedValues(list(map(Message.value, self._messages)))
 
     def headers(self) -> Sequence[Headers | None]:
         """Return the headers of each message; they can be asked for only once."""
@@ -58,3 +83,21 @@ class Messages(Records):
         """Return the time of every so many-th message."""
         asked: Any = map(Message.timestamp, self._messages[::step])
         return np.array([stamp for _, stamp in asked], np.float64)
+
+    def ends(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Return the first and the last offset of each partition."""
+        partitions: list[Any] = list(map(Message.partition, self._messages))
+        first: dict[int, Any] = {}
+        last: dict[int, Any] = {}
+        backwards = partitions[::-1]
+        for partition in set(partitions):
+            first[partition] = self._messages[partitions.index(partition)].offset()
+            last[partition] = self._messages[-1 - backwards.index(partition)].offset()
+        return first, last
+
+    def since(self, positions: Mapping[int, int]) -> Messages:
+        """Return the messages that do not lie before the position in their partition."""
+        placed: list[Any] = [(m, m.partition(), m.offset()) for m in self._messages]
+        return Messages(
+            self._topic, [m for m, p, offset in placed if offset >= positions.get(p, 0)]
+        )

@@ -14,6 +14,8 @@ from typing import NamedTuple, Protocol, overload
 import numpy as np
 import numpy.typing as npt
 
+from app.values import ListedValues, Values
+
 Headers = list[tuple[str, str | bytes | None]]
 
 
@@ -45,12 +47,16 @@ class Records(Sequence[Record]):
         """Return one record, or some as a batch of their own."""
 
     @abstractmethod
-    def values(self) -> list[bytes | None]:
+    def values(self) -> Values:
         """Return the value of each record."""
 
     @abstractmethod
     def headers(self) -> Sequence[Headers | None]:
         """Return the headers of each record."""
+
+    def has_headers(self) -> bool:
+        """Whether any record has some."""
+        return any(self.headers())
 
     @abstractmethod
     def timestamps_ms(self, step: int = 1) -> npt.NDArray[np.float64]:
@@ -75,9 +81,9 @@ class Listed(Records):
             return Listed(self._records[place])
         return self._records[place]
 
-    def values(self) -> list[bytes | None]:
+    def values(self) -> Values:
         """Return the value of each record."""
-        return [record.value for record in self._records]
+        return ListedValues([record.value for record in self._records])
 
     def headers(self) -> list[Headers | None]:
         """Return the headers of each record."""

@@ -13,7 +13,7 @@ from app.distributed.telemetry import SpreadTelemetry
 from app.errors import REJECTIONS
 from app.log import Seldom, get_logger
 from app.metrics import Metrics
-from app.source import Record, Source
+from app.source import Record, Records, Source
 from app.training import Outcome, SetAside, Training
 from learner import SplitRecord
 
@@ -88,7 +88,7 @@ class Telemetry:
             self._consumed[topic] = metrics.events_consumed.labels(topic)
         self._consumed[topic].inc(len(records))
         metrics.tombstones.inc(outcome.tombstones)
-        stamp = (records[-1].timestamp_ms or 0) if records else 0
+        stamp = _newest(records)
         if stamp > 0:
             self._last_timestamp = stamp / 1000
             metrics.last_event_timestamp.set(self._last_timestamp)
@@ -187,6 +187,13 @@ class Telemetry:
             else:
                 self._work[name].labels(model).inc(grown)
         self._counted = totals
+
+
+def _newest(records: Sequence[Record]) -> float:
+    """Return the time of the last record in milliseconds; below 1, or NaN: unknown."""
+    if isinstance(records, Records):
+        return float(records.timestamps_ms()[-1]) if len(records) else 0.0
+    return records[-1].timestamp_ms or 0 if records else 0
 
 
 def _totals(training: Training) -> dict[str, int]:

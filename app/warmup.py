@@ -17,6 +17,7 @@ from typing import Any
 
 from app.evaluation import Prequential
 from app.format import JsonFormat
+from app.intake import warm_up_intake
 from app.json_reader import JsonReader
 from app.log import configure, get_logger
 from app.reader import PlainReader
@@ -75,13 +76,14 @@ def warm_up_answers() -> float:
 
 
 def _read() -> None:
-    """Read a new value and a known one, and score."""
+    """Take records, read a new value and a known one, and score."""
     encoder = Encoder(Schema((Feature("number", Kind.NUMERIC), Feature("choice", Kind.NOMINAL))))
     careful = PlainReader(encoder, Settings(), JsonFormat(100))
     reader = JsonReader(encoder, EventSettings(), careful)
     for _ in range(2):
         rows = reader.read([b'{"number": 1, "choice": "a", "label": 2}'])
     Prequential().update(rows.labels, rows.labels)
+    warm_up_intake()
 
 
 def _encoder() -> Encoder:

@@ -35,7 +35,7 @@ WIDTH = 40  # bytes of a row
 NUMBER = -1  # instead of a length: FROM has the number's bits
 FREE = -2  # instead of a length
 
-PAD = bytes(16)  # behind texts that are read eight bytes at a time
+PAD = 16  # zeros behind texts that are read eight bytes at a time
 QUOTE = 34
 QUOTES = U(0x2222222222222222)
 ONES = U(0x0101010101010101)
@@ -163,7 +163,7 @@ class Lookup:
 
     def __init__(self) -> None:
         self.table: Rows = _empty(64)
-        self.pool: Bytes = np.frombuffer(PAD, np.uint8)
+        self.pool: Bytes = np.frombuffer(bytes(PAD), np.uint8)
         self._texts = bytearray()
         self._held: list[tuple[Entry, int, int]] = []  # with the text's place in the pool
 
@@ -175,7 +175,7 @@ class Lookup:
             new.append((entry, len(self._texts), len(text)))
             self._texts += text + b'"'
         self._held += new
-        self.pool = np.frombuffer(self._texts + PAD, np.uint8)
+        self.pool = np.frombuffer(self._texts + bytes(PAD), np.uint8)
         room = len(self.table)
         while room < 4 * len(self._held):
             room *= 2

@@ -247,6 +247,14 @@ if JIT_DISABLED:
         """Nothing."""
         raise NotImplementedError
 
+    def called(function: int, a: int, b: int, c: int, d: int, e: int) -> int:
+        """Nothing."""
+        raise NotImplementedError
+
+    def copy_bytes(to: int, source: int, count: int) -> int:
+        """Nothing."""
+        raise NotImplementedError
+
     def high_product(a: Any, b: Any) -> Any:
         """The upper 64 bits of the 128 of a b."""
         return np.uint64((int(a) * int(b)) >> 64)
@@ -322,6 +330,34 @@ else:
             return _loaded(builder, args[0], 64)
 
         return types.uint64(types.int64), emit
+
+    @intrinsic
+    def called(typingctx: Any, function: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:  # noqa: ARG001
+        """What the C function at an address answers to whole numbers and addresses.
+
+        One that takes fewer of them does not look at the rest; of an `int` only the lower half
+        of the answer holds.
+        """
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            word = ir.IntType(64)
+            kind = ir.FunctionType(word, [word] * 5).as_pointer()
+            return builder.call(builder.inttoptr(args[0], kind), args[1:])
+
+        return types.int64(*[types.int64] * 6), emit
+
+    @intrinsic
+    def copy_bytes(typingctx: Any, to: Any, source: Any, count: Any) -> Any:  # noqa: ARG001
+        """Copy so many bytes from one address to another; returns how many."""
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            byte = ir.IntType(8).as_pointer()
+            ends = (builder.inttoptr(at, byte) for at in args[:2])
+            copy: Any = cgutils.raw_memcpy
+            copy(builder, *ends, args[2], 1)
+            return args[2]
+
+        return types.int64(types.int64, types.int64, types.int64), emit
 
     @intrinsic
     def high_product(typingctx: Any, a: Any, b: Any) -> Any:  # noqa: ARG001 (numba's convention)

@@ -154,7 +154,7 @@ class Kafka(Broker):
             for argument in ("-S", f"{mechanism}=[name={user},password={password}]")
         ]
         subprocess.run(
-            [*self._java("kafka.tools.StorageTool"), "format", "-t", self.cluster_id,
+            [*self._java("kafka.tools.StorageTool"), "format", f"--cluster-id={self.cluster_id}",
              "-c", str(self._configuration), "--standalone", *users],
             check=True, capture_output=True, timeout=START_SECONDS,
         )  # fmt: skip
