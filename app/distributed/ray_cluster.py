@@ -7,9 +7,11 @@ on all interfaces, and who can call it can run programs.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import threading
@@ -34,6 +36,7 @@ log = get_logger(__name__)
 
 SECRET, MODE = "RAY_AUTH_TOKEN", "RAY_AUTH_MODE"
 RETRY_SECONDS = 1.0
+SIGACTION_BYTES = 256  # the struct has less
 # Ends with the thread that has started it (PR_SET_PDEATHSIG, SIGTERM).
 JOIN = """
 import ctypes, sys
@@ -60,7 +63,7 @@ def connect(settings: RaySettings, workers: int) -> bool:
     node = _in_lasting_thread(partial(_Node, settings)) if settings.join else None
     while True:
         try:
-            _in_lasting_thread(start)
+            _in_lasting_thread(partial(_with_own_sigterm, start))
             break
         except Exception as exc:  # Ray raises anything
             ray.shutdown()
@@ -97,6 +100,20 @@ def _own(settings: RaySettings, workers: int) -> dict[str, Any]:
         "include_dashboard": False,
         "object_store_memory": settings.object_store_bytes or None,
     }
+
+
+def _with_own_sigterm(start: Callable[[], object]) -> None:
+    """Start Ray, and take SIGTERM back from it.
+
+    Ray's own handler hands the signal on, but ends the process by SIGABRT three seconds later,
+    whatever it is doing then; a final checkpoint may take longer.
+    """
+    libc, kept = ctypes.CDLL(None), ctypes.create_string_buffer(SIGACTION_BYTES)
+    libc.sigaction(signal.SIGTERM, None, kept)
+    start()
+    handler = int.from_bytes(kept.raw[: ctypes.sizeof(ctypes.c_void_p)], sys.byteorder)
+    if handler != signal.SIG_DFL:
+        libc.sigaction(signal.SIGTERM, kept, None)
 
 
 def _in_lasting_thread(start: Callable[[], T]) -> T:

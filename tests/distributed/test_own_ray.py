@@ -40,6 +40,7 @@ def test_a_ray_of_its_own_tells_what_it_costs_and_ends_with_the_learner(
         story.more()
         left = [*children(story.served.process.pid), *story.workers()]
         assert story.served.terminate() == 0, story.served.log
+        assert "SIGTERM received" not in story.served.log  # Ray would abort the end after 3 seconds
         wait(lambda: not any(map(is_alive, left)), lambda: f"of {left} some linger")
     finally:
         story.served.kill()
