@@ -4,11 +4,13 @@ ARG BASE=python:3.11-slim
 
 FROM ${BASE} AS build
 WORKDIR /src
-COPY requirements-run.lock ./
+# requirements-ray.lock has Ray besides, for workers on a cluster.
+ARG LOCK=requirements-run.lock
+COPY requirements-run.lock requirements-ray.lock ./
 RUN --mount=type=cache,target=/root/.cache/pip \
     python -m venv --without-pip /opt/livetree \
     && python -m pip --python /opt/livetree/bin/python install \
-        --require-hashes --only-binary :all: -r requirements-run.lock
+        --require-hashes --only-binary :all: -r ${LOCK}
 COPY LICENSE README.md pyproject.toml ./
 COPY app app
 COPY learner learner

@@ -107,11 +107,13 @@ sbom: setup ## list what the image is made of, with versions and hashes: dist/li
 		--output-reproducible --of JSON -o dist/livetree.cdx.json
 	@echo dist/livetree.cdx.json
 
-lock: setup ## resolve the dependencies anew into requirements.lock and requirements-run.lock (needs uv)
+lock: setup ## resolve the dependencies anew into requirements*.lock (needs uv)
 	@uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-emit-index-url --no-annotate -q -o requirements.lock
 	@uv pip compile pyproject.toml --extra avro --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-emit-index-url --no-annotate -q -c requirements.lock -o requirements-run.lock
+	@uv pip compile pyproject.toml --extra avro --extra ray --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-emit-index-url --no-annotate -q -c requirements.lock -o requirements-ray.lock
 
 clean: ## remove .venv, caches and compiled kernels
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -18,9 +18,11 @@ from typing import NamedTuple
 
 from app.checkpoint import Checkpoint, CheckpointFolder
 from app.deadletter import DeadLetters, NoDeadLetters
+from app.distributed.load import Executor
 from app.errors import AppError, CheckpointUnwritable, RegistryUnreachable, Unexpected
 from app.history import Changes, History
 from app.log import Seldom, get_logger
+from app.mesh import MeshSource
 from app.metrics import Metrics
 from app.question import Questions
 from app.serving import Published, Serving
@@ -28,7 +30,7 @@ from app.settings import Settings
 from app.source import Record, Source, Start
 from app.telemetry import Telemetry
 from app.training import Training
-from learner import LearnerError
+from learner import LearnerError, WorkerLost
 
 log = get_logger(__name__)
 
@@ -64,6 +66,7 @@ class Consumer:
         self.failure: AppError | LearnerError | None = None
         self.heartbeat = time.monotonic()  # when the loop last came round
         self.on_failure: Callable[[], None] = lambda: None
+        self.restore: Restore | None = None  # how to go back to the checkpoint, where one can
         self._dead_letters = dead_letters
         self._serving = serving
         self._metrics = metrics
@@ -76,6 +79,7 @@ class Consumer:
         self._kept: dict[int, int] = {}  # offsets of the newest checkpoint
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._writing: _Writing | None = None  # a checkpoint, one at a time
+        self._losses = 0  # of workers, since the last checkpoint
         self._stopping = threading.Event()
         self._stop_by = math.inf  # on the monotonic clock
         self._thread = threading.Thread(target=self._run, name="consumer", daemon=True)
@@ -86,12 +90,15 @@ class Consumer:
 
     def start(self, training: Training, start_at: Start, before: Changes | None = None) -> None:
         """Begin in a thread, from a checkpoint's state, with the changes before, or from none."""
+        self._stand_at(training, start_at, before)
+        self.heartbeat = time.monotonic()
+        self._thread.start()
+
+    def _stand_at(self, training: Training, start_at: Start, before: Changes | None) -> None:
         self.training, self._start_at = training, start_at
         self._history = History(self.settings.history.keep, before)
         self._kept = dict(start_at.offsets)
         self._telemetry.resume(training)
-        self.heartbeat = time.monotonic()
-        self._thread.start()
 
     def stop(self, timeout_seconds: float | None = None) -> bool:
         """Ask the loop to end and wait for its final checkpoint; False when it did not in time."""
@@ -121,25 +128,15 @@ class Consumer:
             self.source.close()
 
     def _consume(self) -> None:
-        """Every step of a record's life, in order."""
-        self.source.open(self._start_at)
+        """All batches, then a last snapshot and checkpoint."""
+        self._open_source()
         self._publish_now()
         while not self._stopping.is_set():
             self.heartbeat = time.monotonic()
-            records = self._waiting or self.source.poll(self.settings.kafka.poll_batch)
-            self._learn(records)
-            self.questions.answer(self.training.tree)
-            if not records and not self._checkpoint.pending and self._moved():
-                self._checkpoint.add(1)
-            if self._publish.due():
-                self._publish_now()
-            if self._writing is not None and (
-                self._writing.written.done() or self._checkpoint.enough
-            ):
-                self._end_checkpoint(self._writing)
-            if self._writing is None and self._checkpoint.due():
-                self._begin_checkpoint()
-            self._telemetry.tick(self.source, self.training)
+            try:
+                self._take_batch()
+            except WorkerLost as exc:
+                self._go_back(exc)
         self._publish_now()
         if self._writing is not None:
             self._end_checkpoint(self._writing)
@@ -147,6 +144,56 @@ class Consumer:
             self._begin_checkpoint()
             if self._writing is not None:
                 self._end_checkpoint(self._writing, final=True)
+
+    def _take_batch(self) -> None:
+        """Every step of a record's life, in order."""
+        records = self._waiting or self.source.poll(self.settings.kafka.poll_batch)
+        self._learn(records)
+        self.questions.answer(self.training.tree)
+        if not records and not self._checkpoint.pending and self._moved():
+            self._checkpoint.add(1)
+        if self._publish.due():
+            self._publish_now()
+        if self._writing is not None and (self._writing.written.done() or self._checkpoint.enough):
+            self._end_checkpoint(self._writing)
+        if self._writing is None and self._checkpoint.due():
+            self._begin_checkpoint()
+        self._telemetry.tick(self.source, self.training)
+
+    def _go_back(self, lost: WorkerLost) -> None:
+        """Have workers go on from the checkpoint, as a restart would; the API answers meanwhile.
+
+        Raises what was lost where that has not helped a few times, or cannot be done.
+        """
+        if self._writing is not None:
+            self._end_checkpoint(self._writing)
+        workers, executor = self.settings.vht.ray, self.training.executor
+        while True:
+            self._losses += 1
+            if self.restore is None or self._losses > workers.recoveries:
+                raise lost
+            log.error("worker lost, going back to the checkpoint", reason=str(lost))
+            self._metrics.vht_recoveries.labels(self.settings.name).inc()
+            self.heartbeat = time.monotonic() + workers.start_seconds
+            try:
+                source, training, start_at, before = self.restore(executor)
+                break
+            except WorkerLost as exc:
+                lost, executor = exc, None  # this one is closed; the next is a new one
+                self._stopping.wait(RETRY_FIRST_SECONDS)
+        self.source.close()
+        source.resets = self.source.resets
+        self.source, self._waiting = source, []
+        self._stand_at(training, start_at, before)
+        self._checkpoint.begun()
+        self._checkpoint.done()
+        self._open_source()
+        self._publish_now()
+
+    def _open_source(self) -> None:
+        if isinstance(self.source, MeshSource):
+            self.source.serve(self.training)
+        self.source.open(self._start_at)
 
     def _learn(self, records: Sequence[Record]) -> None:
         if not records:
@@ -266,7 +313,7 @@ class Consumer:
             if final:
                 raise
             return
-        self._kept = dict(checkpoint.offsets)
+        self._kept, self._losses = dict(checkpoint.offsets), 0
         self._checkpoint.done()
         self.source.commit(self._kept)
         self._metrics.checkpoints.labels("written").inc()
@@ -286,6 +333,10 @@ class Consumer:
         self.failure = exc
         log.error("consumer stopped", kind=type(exc).__name__, reason=str(exc))
         self.on_failure()
+
+
+# With the workers of before, where they still can: a source, and what is learned of it.
+Restore = Callable[[Executor | None], tuple[Source, Training, Start, Changes]]
 
 
 class _Writing(NamedTuple):

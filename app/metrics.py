@@ -271,6 +271,19 @@ class Metrics:
             "Events between questions and their decisions, summed up (vht).",
             ["model"],
         )
+        self.vht_decision_seconds = self._counter(
+            "vht_decision_delay_seconds",
+            "Time between questions and their answers, summed up (vht).",
+            ["model"],
+        )
+        self.vht_held_bytes = self._gauge(
+            "vht_worker_held_bytes",
+            "Memory of the statistics that each worker on Ray holds (vht).",
+            ["model", "worker"],
+        )
+        self.vht_recoveries = self._counter(
+            "vht_recoveries", "Returns to the checkpoint after a lost worker (vht).", ["model"]
+        )
         self.vht_waiting_leaves = self._gauge(
             "vht_waiting_leaves", "Leaves whose decision is under way (vht).", ["model"]
         )

@@ -11,7 +11,7 @@ from collections import deque
 from concurrent.futures import Future
 
 from app.errors import LearnerBusy
-from learner import LeafCopy, StreamingTree, UnknownNode
+from learner import LeafCopy, LearnerError, StreamingTree, UnknownNode
 
 MOST_WAITING = 64  # questions that nobody has answered yet
 
@@ -41,5 +41,7 @@ class Questions:
                 continue  # nobody waits any more
             try:
                 answer.set_result(tree.copy_leaf(leaf))
-            except UnknownNode as exc:
+            except LearnerError as exc:
                 answer.set_exception(exc)
+                if not isinstance(exc, UnknownNode):
+                    raise

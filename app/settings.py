@@ -323,8 +323,8 @@ class Settings(BaseSettings):
     """Learn and answer in one process, or only learn, or only answer from a learner's snapshots."""
     variant: str = "vfdt"
     """Which algorithm grows the tree; `livetree variants` lists them."""
-    execution: Literal["local", "threads"] = "local"
-    """Who keeps the statistics: this thread, or workers in threads (variant `vht`)."""
+    execution: Literal["local", "threads", "ray"] = "local"
+    """Who keeps the statistics: this thread, or workers in threads or on Ray (variant `vht`)."""
     source: Literal["kafka", "file"] = "kafka"
     """Where events come from."""
     kafka: KafkaSettings = KafkaSettings()

@@ -270,11 +270,34 @@ def _worker_problems(settings: Settings) -> list[str]:
         return [f"{named}; expected {expected}"] if spread else []
     if not spread and settings.vht.mode == "sync":
         return []
+    if settings.execution == "ray" and importlib.util.find_spec("ray") is None:
+        named = "execution (LIVETREE_EXECUTION) is 'ray'"
+        return [f"{named}, which needs an extra; install it: pip install 'livetree[ray]'"]
+    if settings.vht.ray.join and not settings.vht.ray.address:
+        named = "vht.ray.join (LIVETREE_VHT__RAY__JOIN) is true and vht.ray.address is empty"
+        return [f"{named}; expected the address of the cluster to join"]
+    if settings.vht.ray.ingest:
+        named = "vht.ray.ingest (LIVETREE_VHT__RAY__INGEST) is true"
+        lacks = _ingest_lacks(settings)
+        if lacks:
+            return [f"{named}; expected {it}" for it in lacks]
     try:
         params = learner.VARIANTS["vht"].params_from(settings.tree.given())
     except learner.ParamsError:
         return []  # told already
     return [f"tree (LIVETREE_TREE__...): {problem}" for problem in learner.unfit(params)]
+
+
+def _ingest_lacks(settings: Settings) -> list[str]:
+    """Name what an actor that reads the topic needs."""
+    vht, lacks = settings.vht, []
+    if settings.execution != "ray":
+        lacks.append(f"execution ray, not {settings.execution}")
+    if settings.event.format != "binary":
+        lacks.append("event.format binary: the reader and the learner know the same beforehand")
+    if vht.mode == "wk" and vht.keep_events:
+        lacks.append("vht.keep_events 0 in mode wk: the learner has no columns to keep")
+    return lacks
 
 
 def _format_problems(settings: Settings) -> list[str]:

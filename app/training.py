@@ -29,8 +29,8 @@ from app.log import get_logger
 from app.reader import PlainReader, Reader, Rows
 from app.registry import Registry
 from app.settings import Settings
-from app.source import Record
-from learner import LONGEST_TEXT, Encoder, Kind, Schema, StreamingTree
+from app.source import Listed, Record
+from learner import LONGEST_TEXT, Distant, Encoder, Kind, Schema, StreamingTree, VerticalTree
 
 log = get_logger(__name__)
 
@@ -64,6 +64,14 @@ class Outcome:
     timed: int = 0  # events that these are the times of; more than there are: an even sample
 
 
+class ReadElsewhere(Listed):
+    """Records that another process has read, without their values; and what it found in them."""
+
+    def __init__(self, records: Sequence[Record], events: Distant, outcome: Outcome) -> None:
+        super().__init__(records)
+        self.events, self.outcome = events, outcome
+
+
 class Training:
     """The only writer of the tree; runs in the consumer's thread."""
 
@@ -73,6 +81,7 @@ class Training:
         tree: StreamingTree | None = None,
         evaluation: Prequential | None = None,
         form: EventFormat | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self.settings = settings
         self._form = form or event_format(settings)
@@ -81,7 +90,7 @@ class Training:
         self._examples: list[dict[str, Any]] = []
         self._reader: Reader | None = None
         self.tree: StreamingTree | None = None
-        self.executor: Executor | None = None  # of the tree's workers, if it has some
+        self.executor = executor  # of the tree's workers, if it has some
         if tree is not None:
             self._begin(tree)
 
@@ -94,6 +103,8 @@ class Training:
 
     def learn(self, records: Sequence[Record]) -> Outcome:
         """Learn records in their order; RegistryUnreachable comes before any is learned."""
+        if isinstance(records, ReadElsewhere):
+            return self._learn_elsewhere(records)
         outcome, opened = self._opened(records)
         if self.tree is None:
             opened = self._open(self._infer(opened, outcome))
@@ -149,9 +160,19 @@ class Training:
         self.tree.learn(rows.batch, rows.labels, rows.weights, predicted)
         self.evaluation.update(rows.labels, predicted)
         outcome.learned += len(rows.labels)
-        times, timed = _times(opened, rows)
+        times, timed = times_of(opened, rows)
         outcome.times = np.concatenate((outcome.times, times)) if outcome.timed else times
         outcome.timed += timed
+
+    def _learn_elsewhere(self, records: ReadElsewhere) -> Outcome:
+        """Learn events that were read in another process."""
+        outcome = records.outcome
+        if outcome.learned:
+            assert isinstance(self.tree, VerticalTree)
+            predicted = np.empty(outcome.learned, np.int32)
+            self.tree.learn_distant(records.events, predicted)
+            self.evaluation.update(records.events.events.y, predicted)
+        return outcome
 
     def _read(self, opened: Opened, outcome: Outcome) -> Rows:
         """Return the events among the records."""
@@ -195,7 +216,7 @@ class Training:
         return features_of(event, self.settings.event)
 
     def _begin(self, tree: StreamingTree) -> None:
-        spread = Spread(tree, self.settings)
+        spread = Spread(tree, self.settings, self.executor)
         self.tree, self.executor = spread.tree, spread.executor
         self._reader = reader_for(tree.encoder, self.settings, self._form)
 
@@ -290,7 +311,7 @@ def _id_of(bad: Rejected, opened: Opened) -> object:
     return stamp.id if bad.id is None and stamp is not None else bad.id
 
 
-def _times(opened: Opened, rows: Rows) -> tuple[Floats, int]:
+def times_of(opened: Opened, rows: Rows) -> tuple[Floats, int]:
     """Return when the learned events happened, and of how many of them this tells.
 
     Their own time goes before their envelope's, and that before the broker's.

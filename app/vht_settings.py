@@ -9,6 +9,28 @@ from pydantic import Field
 from app.group import Group
 
 
+class RaySettings(Group):
+    """The Ray cluster that the workers run on (execution `ray`)."""
+
+    address: str = ""
+    """Where the cluster is, `host:port`, or `auto` on one of its nodes; empty: start one here."""
+    join: bool = False
+    """Make this machine a node of that cluster, without room for workers, while the learner runs:
+    needed where it is none yet."""
+    cpus_per_worker: float = Field(default=1, gt=0, le=1024)
+    """CPUs that a worker takes of the cluster."""
+    start_seconds: float = Field(default=120, gt=0, le=86_400)
+    """Longest wait until all workers have started."""
+    ingest: bool = False
+    """Have one more actor read the topic and cut the events, so that wide columns never pass the
+    learner; for events in binary rows."""
+    recoveries: int = Field(default=5, ge=0, le=1_000_000)
+    """How often in a row, without a checkpoint in between, new workers go on from the checkpoint
+    after one is lost; then the process ends."""
+    object_store_bytes: int = Field(default=0, ge=0, le=2**50)
+    """Memory for events on their way, where Ray is started here; 0: as much as Ray sees fit."""
+
+
 class VhtSettings(Group):
     """Workers that keep the statistics of the attributes (variant `vht`)."""
 
@@ -27,6 +49,9 @@ class VhtSettings(Group):
     """Longest wait for the answers to a question; 0: without end, and the same tree always."""
     timeout_policy: Literal["abort", "partial"] = "abort"
     """What an answer that is missing means: no split, or the other workers decide."""
+
+    ray: RaySettings = RaySettings()
+    """The Ray cluster that the workers run on (execution `ray`)."""
 
     def shaping(self) -> dict[str, Any]:
         """Return what must not change between a checkpoint and the run that continues it."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import math
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from app.checkpoint import Checkpoint, CheckpointFolder, require_fit
 from app.consumer import Consumer
 from app.deadletter import DeadLetters, FileDeadLetters, KafkaDeadLetters, NoDeadLetters
+from app.distributed.load import Executor
 from app.errors import AppError, CheckpointMismatch, Unexpected
 from app.evaluation import Prequential
 from app.file_source import FileSource
@@ -17,6 +20,7 @@ from app.format import EventFormat
 from app.history import NO_CHANGES, Changes
 from app.kafka_source import KafkaSource
 from app.log import get_logger
+from app.mesh import MeshSource
 from app.metrics import Metrics
 from app.publisher import Broadcasting, Outlet, Publisher
 from app.question import Questions
@@ -49,6 +53,7 @@ class Learner(Service):
         checkpoints: CheckpointFolder | None,
         form: EventFormat | None = None,
         publisher: Publisher | None = None,
+        new_source: Callable[[], Source] | None = None,
     ) -> None:
         super().__init__(settings, serving, metrics)
         self.consumer = consumer
@@ -57,6 +62,9 @@ class Learner(Service):
         self._checkpoints = checkpoints
         self._publisher = publisher
         self._overdue: AppError | None = None
+        self._new_source = new_source
+        if new_source is not None and checkpoints is not None and settings.execution == "ray":
+            consumer.restore = self._restored_again
 
     def start(self) -> None:
         """Take the checkpoint folder, load what it holds, and begin to learn."""
@@ -69,19 +77,29 @@ class Learner(Service):
         self._started = True
         self.consumer.start(*restored)
 
-    def _restored(self) -> tuple[Training, Start, Changes]:
+    def _restored_again(self, executor: Executor | None) -> tuple[Source, Training, Start, Changes]:
+        """Return the same for a learner that goes back, with a source to read it from."""
+        assert self._new_source is not None
+        training, start_at, before = self._restored(executor)
+        return self._new_source(), training, start_at, before
+
+    def _restored(self, executor: Executor | None = None) -> tuple[Training, Start, Changes]:
         """Return the state of the newest checkpoint, or that of a new beginning."""
         settings, folder = self.settings, self._checkpoints
-        restored = folder.restore(self._training_of) if folder is not None else None
+        build = partial(self._training_of, executor=executor)
+        restored = folder.restore(build) if folder is not None else None
         if folder is not None:
             self.metrics.checkpoints.labels("unreadable").inc(folder.unreadable)
         if restored is None:
             schema = declared_schema(settings.schema_)
             tree = new_tree(settings, schema) if schema is not None else None
-            return Training(settings, tree, form=self._form), Start(), NO_CHANGES
+            training = Training(settings, tree, form=self._form, executor=executor)
+            return training, Start(), NO_CHANGES
         return restored
 
-    def _training_of(self, checkpoint: Checkpoint) -> tuple[Training, Start, Changes]:
+    def _training_of(
+        self, checkpoint: Checkpoint, executor: Executor | None = None
+    ) -> tuple[Training, Start, Changes]:
         settings = self.settings
         before = settings.shaping_before(checkpoint.shaping)
         require_fit(checkpoint, self.consumer.shaping, self.consumer.source.topic, before)
@@ -96,6 +114,7 @@ class Learner(Service):
             tree,
             Prequential.from_dict(checkpoint.evaluation, settings.evaluation.window),
             self._form,
+            executor,
         )
         start_at = Start(checkpoint.offsets, checkpoint.identity, checkpoint.topic_id)
         return training, start_at, checkpoint.changes
@@ -143,7 +162,7 @@ def build(
     service = (
         build_replica(settings, metrics)
         if settings.role == "api"
-        else _learner(settings, metrics, source or _source(settings))
+        else _learner(settings, metrics, source)
     )
     announce(service)
     return service
@@ -156,7 +175,9 @@ def announce(service: Service) -> None:
     metrics.watch_snapshot_age(lambda: _age_seconds(service.serving))
 
 
-def _learner(settings: Settings, metrics: Metrics, source: Source) -> Learner:
+def _learner(settings: Settings, metrics: Metrics, given: Source | None) -> Learner:
+    source = given or _source(settings)
+    new_source = None if given else partial(_source, settings)
     folder = settings.checkpoint
     checkpoints = CheckpointFolder(folder.folder, folder.keep) if folder.enabled else None
     dead_letters = _dead_letters(settings, source)
@@ -165,7 +186,9 @@ def _learner(settings: Settings, metrics: Metrics, source: Source) -> Learner:
     serving = Serving(timeline) if publisher is None else Broadcasting(publisher, timeline)
     consumer = Consumer(settings, source, dead_letters, serving, metrics, checkpoints)
     form = event_format(settings)
-    return Learner(settings, serving, metrics, consumer, dead_letters, checkpoints, form, publisher)
+    return Learner(
+        settings, serving, metrics, consumer, dead_letters, checkpoints, form, publisher, new_source
+    )
 
 
 def _publisher(settings: Settings, metrics: Metrics) -> Publisher | None:
@@ -182,6 +205,8 @@ def _publisher(settings: Settings, metrics: Metrics) -> Publisher | None:
 
 
 def _source(settings: Settings) -> Source:
+    if settings.vht.ray.ingest:
+        return MeshSource(settings)
     return FileSource(settings.file) if settings.source == "file" else KafkaSource(settings.kafka)
 
 
@@ -189,7 +214,7 @@ def _dead_letters(settings: Settings, source: Source) -> DeadLetters:
     wanted = settings.dead_letter
     if not wanted.enabled:
         return NoDeadLetters()
-    if isinstance(source, KafkaSource):
+    if isinstance(source, KafkaSource | MeshSource):
         topic = settings.dead_letter_topic()
         return KafkaDeadLetters(settings.kafka, topic, wanted.timeout_seconds)
     if isinstance(source, FileSource):

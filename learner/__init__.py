@@ -26,7 +26,7 @@ from learner.facts import SplitFacts
 from learner.holding import held_bytes, reopened, set_apart
 from learner.in_process import InProcess
 from learner.local_statistics import Beginning, LocalStatistics, Share
-from learner.message import Block, Done, LocalResult, Message, Wave
+from learner.message import Block, Distant, Done, Events, LocalResult, Message, Wave
 from learner.neighbourhood import Change
 from learner.params import TreeParams
 from learner.prospect import LeafCopy, Option, Prospect
@@ -54,9 +54,11 @@ __all__ = [
     "Counterfactual",
     "Counters",
     "Decision",
+    "Distant",
     "Done",
     "EncodeError",
     "Encoder",
+    "Events",
     "Evidence",
     "Explanation",
     "Factor",

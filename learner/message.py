@@ -5,7 +5,7 @@ Every message goes to all workers, in one order; a worker answers only questions
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,17 @@ class Events(NamedTuple):
         return Events.of(self.batch.take(rows), self.y[rows], weights)
 
 
+class Distant(Protocol):
+    """Events whose dense columns are elsewhere; here are only those that the tree tests."""
+
+    @property
+    def events(self) -> Events:
+        """All else of them, and room for every dense column."""
+
+    def fill(self, numeric: Codes, nominal: Codes) -> None:
+        """Bring these columns here, unless they are."""
+
+
 class Known(NamedTuple):
     """What the encoder knows by now; columns and tokens only ever become more."""
 
@@ -60,6 +71,7 @@ class Block(NamedTuple):
     block: int
     events: Events
     is_slice: bool = False  # it has one worker's columns only
+    distant: Any = None  # who knows where the columns are, if they are not here
 
 
 class Wave(NamedTuple):

@@ -20,9 +20,21 @@ from learner.batch import Batch
 from learner.errors import LearnerError, ParamsError
 from learner.kernels.jit import by_reference, direct
 from learner.kernels.rules import BEST_COLUMN, BEST_KIND, NO_SPLIT_YET, RANKING
-from learner.kernels.tree import EVENTS, LOGGED, NODES, NOWHERE, SLOTS, TABLE, Tree
+from learner.kernels.tree import (
+    EQUALS,
+    EVENTS,
+    LOGGED,
+    MULTIWAY,
+    NODES,
+    NOWHERE,
+    NUMERIC,
+    SLOTS,
+    SUBSET,
+    TABLE,
+    Tree,
+)
 from learner.local_statistics import Beginning, Share, events_reference
-from learner.message import Block, Child, Done, Drop, Events, Message, Wave
+from learner.message import Block, Child, Distant, Done, Drop, Events, Message, Wave
 from learner.model_bytes import model_pieces
 from learner.prospect import LeafCopy, place_of_leaf
 from learner.shares import joined, known_to, state_of, without_columns
@@ -77,6 +89,8 @@ class Feed:
     predicted: Codes
     row: int = 0  # the next one
     origin: int = NOWHERE  # node below which they are learned again
+    distant: Distant | None = None  # who brings columns that are not here
+    tests: int = -1  # splits of the tree when its columns were last brought
 
 
 class VerticalTree(StreamingTree):
@@ -91,13 +105,13 @@ class VerticalTree(StreamingTree):
             raise ParamsError(problems)
         tree._keep_up()
         known, count = known_to(tree.encoder), self.vertical.workers
-        self._shares = [Share.of(worker, count, known) for worker in range(count)]
+        self.shares = [Share.of(worker, count, known) for worker in range(count)]
         beginnings = [
             Beginning(share, tree.params, known, state_of(share, tree._tree, tree._sizes, known))
-            for share in self._shares
+            for share in self.shares
         ]
         self._workers = workers
-        self._posted = self._blocks = self._rows = self._asked = 0
+        self._posted = self._blocks = self._rows = self._asked = self._splits = 0
         self._questions: deque[Question] = deque()
         self._totals = dict.fromkeys(TOTALS, 0)
         self._flow = np.zeros(FLOW, np.int64)
@@ -162,10 +176,39 @@ class VerticalTree(StreamingTree):
         batch, codes, weights, _ = self._checked(X, y, w)
         out = room_for_answers(predicted, len(codes))
         self._keep_up()
-        feeds = [self._feed(Events.of(batch, codes, weights), out)]
-        vertical = self.vertical
+        self._learn(self._feed(Events.of(batch, codes, weights), out))
+
+    def learn_distant(self, distant: Distant, predicted: Codes | None = None) -> None:
+        """Learn events whose dense columns never come here, but for those that the tree tests."""
+        if self.vertical.mode == "wk" and self.vertical.keep:
+            raise ParamsError([
+                f"keep is {self.vertical.keep}; expected 0 where the columns of events are "
+                "elsewhere: they cannot be kept here"
+            ])  # fmt: skip
+        events = distant.events
+        self._check_classes(events.y)
+        out = room_for_answers(predicted, len(events.y))
+        self._keep_up()
+        self._learn(self._feed(events, out, distant=distant))
+
+    def tested_columns(self) -> tuple[Codes, Codes]:
+        """Numeric and nominal columns that a split tests, ascending."""
+        nodes = self._tree.node[: int(self._tree.counts[NODES])]
+        kinds, columns = nodes["kind"], nodes["column"]
+        by_value = np.isin(kinds, (MULTIWAY, EQUALS, SUBSET))
+        return (
+            np.unique(columns[kinds == NUMERIC]).astype(np.int32),
+            np.unique(columns[by_value]).astype(np.int32),
+        )
+
+    def _learn(self, first: Feed) -> None:
+        """All events of a feed, and those that have to be learned again on the way."""
+        feeds, vertical = [first], self.vertical
         while feeds:
             feed = feeds[-1]
+            if feed.distant is not None and feed.tests != self._splits:
+                feed.distant.fill(*self.tested_columns())
+                feed.tests = self._splits
             feed.row = run_sort(
                 *self._handles, feed.handle, feed.row, feed.origin, feed.predicted,
                 MODES[vertical.mode], vertical.lag, vertical.keep, self._flow, self._desk_handle,
@@ -194,18 +237,28 @@ class VerticalTree(StreamingTree):
     ) -> tuple[Batch, Codes, Floats, bool]:
         """The events as kernels take them; the workers look at the numbers, each at its own."""
         batch, codes, weights = self._checked_shape(X, y, w)
+        self._check_classes(codes)
+        return batch, codes, weights, False
+
+    def _check_classes(self, codes: Codes) -> None:
         classes = len(self.encoder.classes)
         if len(codes) and not 0 <= codes.min() <= codes.max() < classes:
             wrong = codes.min() if codes.min() < 0 else codes.max()
             raise LearnerError(f"y holds the class code {wrong}; expected 0 to {classes - 1}")
-        return batch, codes, weights, False
 
-    def _feed(self, events: Events, predicted: Codes, origin: int = NOWHERE) -> Feed:
+    def _feed(
+        self,
+        events: Events,
+        predicted: Codes,
+        origin: int = NOWHERE,
+        distant: Distant | None = None,
+    ) -> Feed:
         """Events that every worker gets before it hears of them."""
         self._make_desk(self._sizes.nodes, len(events.y))
         self._blocks += 1
-        self._post(Block(self._blocks, events))
-        return Feed(self._blocks, events, events_reference(events), predicted, origin=origin)
+        self._post(Block(self._blocks, events, distant=distant))
+        handle = events_reference(events)
+        return Feed(self._blocks, events, handle, predicted, origin=origin, distant=distant)
 
     def _send(self, feed: Feed) -> None:
         """The wave that the aggregator has noted, with its questions."""
@@ -307,6 +360,7 @@ class VerticalTree(StreamingTree):
         values = min(len(scratch.branch_value), len(verdict.branch_value))
         scratch.branch_value[:values] = verdict.branch_value[:values]
         carry_out(*self._handles, leaf, verdict.outcome, branches, event)
+        self._splits += 1
         kind, column = int(verdict.ranking[BEST_KIND]), int(verdict.ranking[BEST_COLUMN])
         self._post(Drop(leaf, kind, column, verdict.branch_counts))
 
@@ -349,7 +403,7 @@ class VerticalTree(StreamingTree):
     def _whole(self) -> tuple[Tree, Sizes]:
         """The tree with the statistics of all workers, as a copy."""
         known, states = known_to(self.encoder), self._workers.states()
-        return joined(self._tree, self._sizes, known, self._shares, states)
+        return joined(self._tree, self._sizes, known, self.shares, states)
 
     def vertical_counters(self) -> VerticalCounters:
         """What happened between the aggregator and the workers."""

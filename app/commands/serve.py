@@ -49,7 +49,7 @@ def serve(
     from app.api.server import bind, check_access, leave, run
     from app.log import configure, get_logger
     from app.settings import Settings
-    from app.warmup import warm_up, warm_up_answers
+    from app.warmup import warm_up, warm_up_answers, warm_up_workers
     from app.wiring import build
 
     settings = Settings.load(
@@ -75,6 +75,8 @@ def serve(
             seconds = warm_up_answers()
         else:
             seconds = warm_up(settings.variant, settings.tree.given())
+            if settings.execution != "local":
+                seconds += warm_up_workers()
         log.info("kernels ready", seconds=round(seconds, 2))
 
     leave(run(build(settings), listener, before_learning=compile_kernels))

@@ -13,6 +13,9 @@ class Load(NamedTuple):
     waited_seconds: float  # for answers
     sent_bytes: int  # to all workers; 0 where memory is shared
     busy_seconds: tuple[float, ...]  # of each worker
+    held_bytes: tuple[int, ...] = ()  # statistics that each worker holds now; none where not told
+    nodes: tuple[str, ...] = ()  # of the cluster that each worker runs on, if there is one
+    decision_seconds: float = 0.0  # from questions to their answers, summed up
 
 
 class Executor(Workers, Protocol):

@@ -20,6 +20,7 @@ class SpreadTelemetry:
             "unanswered": metrics.vht_unanswered,
             "delay": metrics.vht_decision_delay,
         }
+        metrics.vht_recoveries.labels(model)
         self._counted: dict[str, float] = {}
         for counter in self._counters.values():
             counter.labels(model)
@@ -28,9 +29,8 @@ class SpreadTelemetry:
 
     def resume(self, tree: StreamingTree) -> None:
         """Count from here: what a checkpoint brought along happened in an earlier process."""
-        self._counted = {}
         if isinstance(tree, VerticalTree):
-            self._counted = {k: float(v) for k, v in tree.vertical_counters()._asdict().items()}
+            self._counted |= {k: float(v) for k, v in tree.vertical_counters()._asdict().items()}
 
     def tick(self, tree: StreamingTree, executor: Executor | None) -> None:
         """Tell how things stand."""
@@ -49,6 +49,10 @@ class SpreadTelemetry:
         load = executor.load()
         metrics.vht_waited.labels(model).inc(self._grown("waited", load.waited_seconds))
         metrics.vht_sent_bytes.labels(model).inc(self._grown("bytes", load.sent_bytes))
+        seconds = self._grown("decisions", load.decision_seconds)
+        metrics.vht_decision_seconds.labels(model).inc(seconds)
+        for worker, held in enumerate(load.held_bytes):
+            metrics.vht_held_bytes.labels(model, str(worker)).set(held)
         for worker, seconds in enumerate(load.busy_seconds):
             grown = self._grown(f"busy {worker}", seconds)
             metrics.vht_busy.labels(model, str(worker)).inc(grown)

@@ -6,7 +6,7 @@ import pytest
 
 from app import warmup
 from app.warmup import warm_up
-from learner import VARIANTS, StreamingTree
+from learner import VARIANTS, StreamingTree, VerticalTree
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -33,6 +33,23 @@ def test_a_variant_is_warmed_up_as_it_is_and_with_naive_bayes_leaves(
 
 def test_parameters_that_do_not_go_with_naive_bayes_are_warmed_up_without() -> None:
     assert warm_up("vfdt", {"remove_poor": True}) > 0.0
+
+
+def test_a_tree_with_workers_is_warmed_up_until_it_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[VerticalTree] = []
+
+    class Watched(VerticalTree):
+        """Remembers itself."""
+
+        def __init__(self, *given: object) -> None:
+            super().__init__(*given)  # type: ignore[arg-type]
+            made.append(self)
+
+    monkeypatch.setattr(warmup, "VerticalTree", Watched)
+    assert warmup.warm_up_workers() > 0.0
+
+    (tree,) = made
+    assert tree.shape().nodes > 1
 
 
 def test_variants_that_do_not_exist_are_named(capsys: pytest.CaptureFixture[str]) -> None:

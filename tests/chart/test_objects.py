@@ -18,7 +18,7 @@ from tests.chart.rendering import CASES, CHART, ROOT, helm, objects, only, pods,
 VALIDATE = Path(sys.executable).with_name("kubernetes-validate")
 YAMLLINT = Path(sys.executable).with_name("yamllint")
 VERSIONS = ("1.25", "1.29", "1.34")
-CUSTOM = {"ServiceMonitor", "PrometheusRule", "HTTPRoute"}
+CUSTOM = {"ServiceMonitor", "PrometheusRule", "HTTPRoute", "RayCluster"}
 OPTIONAL = {
     "api.autoscaling.enabled": "HorizontalPodAutoscaler",
     "api.podDisruptionBudget.enabled": "PodDisruptionBudget",
@@ -27,6 +27,7 @@ OPTIONAL = {
     "prometheusRule.enabled": "PrometheusRule",
     "ingress.enabled": "Ingress",
     "httpRoute.enabled": "HTTPRoute",
+    "ray.enabled": "RayCluster",
 }
 
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PIN = re.compile(r"^([a-z0-9-]+)==(\S+)(?: ; (.*?))? \\$", re.MULTILINE)
 
@@ -20,11 +22,9 @@ def test_the_dockerfile_has_no_bad_habits() -> None:
     subprocess.run([hadolint, "Dockerfile"], cwd=ROOT, check=True)
 
 
-def test_the_image_installs_what_the_tests_ran_with() -> None:
-    tested, shipped = (
-        PIN.findall(read("requirements.lock")),
-        PIN.findall(read("requirements-run.lock")),
-    )
+@pytest.mark.parametrize("lock", ["requirements-run.lock", "requirements-ray.lock"])
+def test_the_image_installs_what_the_tests_ran_with(lock: str) -> None:
+    tested, shipped = PIN.findall(read("requirements.lock")), PIN.findall(read(lock))
     assert len(shipped) > 20
     assert {pin[:2] for pin in shipped} <= {pin[:2] for pin in tested}
 

@@ -63,6 +63,9 @@ env:
   - name: LIVETREE_ROLE
     value: {{ .component }}
   {{- end }}
+  {{- if and $root.Values.ray.enabled (eq .component "learner") }}
+  {{- include "livetree.raySecret" $root | nindent 2 }}
+  {{- end }}
   {{- include "livetree.secretVariables" (dict "prefix" "LIVETREE_" "secrets" $root.Values.secrets) | indent 2 }}
   {{- with $root.Values.env }}
   {{- toYaml . | nindent 2 }}
@@ -85,6 +88,9 @@ volumeMounts:
   - {name: settings, mountPath: /etc/livetree, readOnly: true}
   - {name: data, mountPath: /data}
   - {name: tmp, mountPath: /tmp}
+  {{- if and $root.Values.ray.enabled (eq .component "learner") }}
+  - {name: shared, mountPath: /dev/shm}
+  {{- end }}
   {{- with $root.Values.volumeMounts }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

@@ -16,6 +16,13 @@
 {{/* JSON and not YAML: YAML would write a large number as 1e+06, which is no whole number. */}}
 {{- define "livetree.settings" -}}
 {{- $own := dict "name" (include "livetree.fullname" .) "logFormat" "json" -}}
+{{- if .Values.ray.enabled -}}
+{{- $address := printf "%s-head-svc.%s.svc:6379" (include "livetree.ray" .) .Release.Namespace -}}
+{{- $ray := dict "address" $address "join" true -}}
+{{- $workers := mul .Values.ray.nodes (.Values.ray.workersPerNode) | int -}}
+{{- $vht := dict "workers" $workers "ray" $ray -}}
+{{- $own = mustMerge $own (dict "variant" "vht" "execution" "ray" "vht" $vht) -}}
+{{- end -}}
 {{- $all := mustMergeOverwrite $own (deepCopy .Values.settings) -}}
 {{- include "livetree.snake" $all | fromJson | toPrettyJson -}}
 {{- end }}
