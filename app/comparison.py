@@ -21,7 +21,7 @@ import numpy as np
 from app.errors import SettingsError
 from app.evaluation import Prequential
 from app.text_table import text_table
-from learner import Batch, Codes, Encoder, ParamsError, StreamingTree
+from learner import Batch, Codes, Encoder, ParamsError, ShardedTrees, StreamingTree
 from streams import Stream
 
 REFERENCE_FROM = 100.0  # events of a leaf before the reference begins to test
@@ -34,6 +34,7 @@ class Run(NamedTuple):
     name: str
     variant: str
     params: dict[str, Any]
+    shards: int = 1  # whole trees that share the events, where more than one
 
 
 class Feed(Protocol):
@@ -134,8 +135,12 @@ class Contender:
     ) -> None:
         timed = {name: value for name, value in run.params.items() if name != "reference_from"}
         self.run = run
-        self.tree = StreamingTree(encoder, run.variant, **timed)
-        self.delays = Delays(run, encoder) if measure_delay else None
+        self.tree: StreamingTree | ShardedTrees = (
+            StreamingTree(encoder, run.variant, **timed)
+            if run.shards == 1
+            else ShardedTrees(encoder, run.variant, run.shards, **timed)
+        )
+        self.delays = Delays(run, encoder) if measure_delay and run.shards == 1 else None
         self.scores = Prequential(window)
         self.seconds = 0.0
         self.curve: list[Point] = []
@@ -154,8 +159,9 @@ class Contender:
             self.delays.learn(batch, labels)
 
     def trees(self) -> list[StreamingTree]:
-        """Return the tree on the clock, and the one beside it."""
-        return [self.tree, *([self.delays.tree] if self.delays is not None else [])]
+        """Return one of each kind of tree: on the clock, and beside it."""
+        on_the_clock = self.tree.trees[0] if isinstance(self.tree, ShardedTrees) else self.tree
+        return [on_the_clock, *([self.delays.tree] if self.delays is not None else [])]
 
     def _note(self) -> None:
         """Add a point to the curve; a long curve loses every second one."""
@@ -174,13 +180,16 @@ class Contender:
             "name": self.run.name,
             "variant": self.run.variant,
             "params": self.run.params,
+            "shards": self.run.shards,
             "stream": stream,
             **(NO_DELAYS if self.delays is None else self.delays.result()),
             **figures(self.tree, self.scores, self.seconds),
         }
 
 
-def figures(tree: StreamingTree, scored: Prequential, seconds: float) -> dict[str, Any]:
+def figures(
+    tree: StreamingTree | ShardedTrees, scored: Prequential, seconds: float
+) -> dict[str, Any]:
     """Return what a tree has done and what it is, JSON-ready; None where a number is undefined."""
     counters, shape, scores = tree.counters(), tree.shape(), scored.scores()
     return {

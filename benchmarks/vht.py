@@ -1,40 +1,60 @@
 """Trees with workers: what a late decision costs in accuracy, and what workers bring in speed.
 
 python -m benchmarks.vht [--json] [--quick] [--rounds N] [--questions modes,speed]
-                         [--attributes 50,200,1000,5000,20000]
+                         [--dense 50,200,...] [--sparse 100,1000,...] [--picture FILE.svg]
 
 modes: accuracy and lost events of each mode on dense and sparse streams, beside one thread and
 beside sharding: p whole trees, event i to tree i mod p, their majority answers.
 
-speed: events a second, beside one thread on the same rows. Where a machine has other load, cores
-are not free and the clock says little; so the CPU time of the aggregator and of the busiest worker
-stand beside it. They take turns in mode sync, so their sum bounds what free cores would reach:
-``free_cores`` is the local CPU time over that sum.
+speed: microseconds an event by the width of the events, beside one thread on the same rows, the
+constants of benchmarks/vht_cost.py fitted to them, the error at widths that were held out, and what
+the model says of more workers, with and without a network. Every batch counts with the fastest of
+its rounds, since other work on the machine makes the others slower; every thread has a core of its
+own where there are enough, since a busy machine's scheduler may put two on one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from app.distributed.threads import Threads
+from app.distributed.load import Executor
+from app.distributed.threads import Helper, Threads
+from benchmarks.chart import lines
 from benchmarks.measurement import Measurement, interleaved, options, report
+from benchmarks.vht_cost import (
+    Costs,
+    Network,
+    Point,
+    errors,
+    fit,
+    pays_from,
+    predicted,
+    speed_up,
+)
 from learner import (
     Batch,
+    Block,
     Encoder,
     Feature,
     InProcess,
     Kind,
     Schema,
+    ShardedTrees,
+    Share,
     StreamingTree,
     Vertical,
     VerticalTree,
 )
+from learner.message import Events
+from learner.shares import known_to
 from streams import open_stream
 
 BATCH = 1000  # as the service learns
@@ -66,24 +86,19 @@ def accuracy(tree: StreamingTree, batches: list[tuple[Batch, Labels]]) -> float:
     """Share of events that were predicted right before they were learned."""
     right = 0
     for batch, y in batches:
-        predicted = np.empty(len(y), np.int32)
-        tree.learn(batch, y, None, predicted)
-        right += int((predicted == y).sum())
+        answers = np.empty(len(y), np.int32)
+        tree.learn(batch, y, None, answers)
+        right += int((answers == y).sum())
     return right / sum(len(y) for _, y in batches)
 
 
 def sharded_accuracy(schema: Schema, batches: list[tuple[Batch, Labels]], shards: int) -> float:
-    """The same for p whole trees; they vote at the beginning of each batch."""
-    trees = [StreamingTree(Encoder(schema), "vht") for _ in range(shards)]
-    right = 0
+    """The same for p whole trees."""
+    trees, right = ShardedTrees(Encoder(schema), "vht", shards), 0
     for batch, y in batches:
-        votes = np.zeros((len(y), len(schema.classes)))
-        for tree in trees:
-            votes[np.arange(len(y)), np.maximum(0, tree.snapshot().predict(batch))] += 1
-        right += int((votes.argmax(axis=1) == y).sum())
-        for shard, tree in enumerate(trees):
-            rows = np.arange(shard, len(y), shards, dtype=np.int32)
-            tree.learn(batch.take(rows), y[rows])
+        answers = np.empty(len(y), np.int32)
+        trees.learn(batch, y, answers)
+        right += int((answers == y).sum())
     return right / sum(len(y) for _, y in batches)
 
 
@@ -122,29 +137,36 @@ def modes(events: int) -> Iterator[Measurement]:
 
 # Speed -------------------------------------------------------------------------------------------
 
+N_MIN, SELDOM = 200, 1000  # the second one tells apart what events and what questions cost
+HELD_OUT = {"dense": (500, 2000, 10_000), "sparse": (1000,)}
+PROJECTED = (2, 4, 8, 16, 32, 64)
+# Between two machines, as Ray was measured: docs/variants/vht.md.
+ROUND_TRIP, CALL, WIRE = 700.0, 200.0, 1.0 / 630.0
 
-class TimedThreads(Threads):
-    """Threads that tell the CPU time of each."""
+
+class PinnedThreads(Threads):
+    """Threads with a core each, where there are enough, which tell their CPU time."""
 
     def __init__(self) -> None:
         super().__init__()
         self.cpu_seconds: dict[int, float] = {}
 
-    def _run(self, worker: int) -> None:
-        super()._run(worker)
-        self.cpu_seconds[worker] = thread_time()
+    def _run(self, helper: Helper) -> None:
+        cores = sorted(CORES)
+        os.sched_setaffinity(0, {cores[helper.worker % len(cores)]})
+        super()._run(helper)
+        self.cpu_seconds[helper.worker] = thread_time()
+
+
+CORES = os.sched_getaffinity(0)
+EXECUTORS: Mapping[str, Callable[[], Executor]] = {"threads": PinnedThreads}  # others go here
 
 
 class Spent:
-    """What one run took."""
+    """What one run took, batch by batch, and what happened in it."""
 
-    def __init__(self, wall: float, main: float, workers: tuple[float, ...] = ()) -> None:
-        self.wall, self.main, self.workers = wall, main, workers
-
-    @property
-    def turns(self) -> float:
-        """CPU seconds where aggregator and workers take turns."""
-        return self.main + max(self.workers, default=0.0)
+    def __init__(self, seconds: list[float], questions: int = 0, messages: int = 0) -> None:
+        self.seconds, self.questions, self.messages = seconds, questions, messages
 
 
 def dense_rows(attributes: int, events: int) -> Rows:
@@ -160,75 +182,156 @@ def dense_rows(attributes: int, events: int) -> Rows:
     )
 
 
-def learn(tree: StreamingTree, batches: list[tuple[Batch, Labels]]) -> tuple[float, float]:
-    """Wall and CPU seconds of the thread that learns."""
-    wall, cpu = perf_counter(), thread_time()
+def sparse_rows(words: int, events: int) -> Rows:
+    """Sets of words."""
+    stream = open_stream("tweets", words=words)
+    return stream.schema, batches_of(*stream.take(events))
+
+
+def run(rows: Rows, executor: str, workers: int, n_min: int) -> Spent:
+    """Learn all batches, alone (no workers) or with them; each batch is warm, as just decoded."""
+    schema, batches = rows
+    encoder = Encoder(schema, max_values=1_000_000)
+    tree, runner = StreamingTree(encoder, "vht", n_min=float(n_min)), None
+    if workers:
+        runner = EXECUTORS[executor]()
+        tree = VerticalTree(tree, runner, Vertical(workers))
+    os.sched_setaffinity(0, {min(CORES)})
+    buffer, seconds = np.empty_like(batches[0][0].numeric), []
     for batch, y in batches:
-        tree.learn(batch, y, None, np.empty(len(y), np.int32))
-    return perf_counter() - wall, thread_time() - cpu
+        fresh, answers = buffer[: len(y)], np.empty(len(y), np.int32)
+        fresh[:] = batch.numeric
+        started = perf_counter()
+        tree.learn(batch._replace(numeric=fresh), y, None, answers)
+        seconds.append(perf_counter() - started)
+    questions = tree.counters().split_attempts
+    messages = tree.vertical_counters().messages if isinstance(tree, VerticalTree) else 0
+    if runner is not None:
+        runner.close()
+    os.sched_setaffinity(0, CORES)
+    return Spent(seconds, questions, messages)
 
 
-def local_run(schema: Schema, batches: list[tuple[Batch, Labels]]) -> Spent:
-    """One thread, no workers."""
-    return Spent(*learn(StreamingTree(Encoder(schema), "vht"), batches))
+def measured(kind: str, attributes: int, rounds: int, numbers: int) -> Iterator[tuple[str, Point]]:
+    """One thread and workers on the same rows."""
+    events = max(BATCH * 3, min(8_000, numbers // attributes) // BATCH * BATCH)
+    rows = dense_rows(attributes, events) if kind == "dense" else sparse_rows(attributes, events)
+    held = sum(len(batch.sparse_index) for batch, _ in rows[1])
+    updates = float(attributes) if kind == "dense" else held / events
+    cases = {
+        f"{name}{'' if n_min == N_MIN else f', n_min {n_min}'}": (executor, workers, n_min)
+        for n_min in (N_MIN, SELDOM)
+        for name, executor, workers in (
+            ("local", "", 0), *((f"{e} p={p}", e, p) for e in EXECUTORS for p in (1, 2))
+        )
+    }  # fmt: skip
+    contenders = {name: partial(run, rows, *case) for name, case in cases.items()}
+    for contender in contenders.values():
+        contender()  # kernels are loaded
+    for name, found in interleaved(contenders, rounds, f"{kind} {attributes}").items():
+        best = np.array([spent.seconds for spent in found]).min(axis=0).sum()
+        yield name, Point(
+            attributes, updates, cases[name][1], found[0].questions / events,
+            found[0].messages / events, 1e6 * float(best) / events,
+        )  # fmt: skip
 
 
-def threads_run(schema: Schema, batches: list[tuple[Batch, Labels]], vertical: Vertical) -> Spent:
-    """Workers in threads."""
-    workers = TimedThreads()
-    tree = VerticalTree(StreamingTree(Encoder(schema), "vht"), workers, vertical)
-    wall, main = learn(tree, batches)
-    workers.close()
-    return Spent(wall, main, tuple(workers.cpu_seconds.values()))
+def copy_cost(attributes: int = 1000) -> float:
+    """Microseconds a byte to cut a worker's columns out of a block."""
+    schema, batches = dense_rows(attributes, BATCH)
+    batch, y = batches[0]
+    share = Share.of(0, 2, known_to(Encoder(schema)))
+    block, best = Block(1, Events.of(batch, y, np.empty(0))), np.inf
+    for _ in range(50):
+        started = perf_counter()
+        size = share.slice(block).events.numeric.nbytes
+        best = min(best, (perf_counter() - started) / size)
+    return 1e6 * float(best)
 
 
-def speed(attributes: list[int], rounds: int, numbers: int) -> Iterator[Measurement]:
-    """Events a second by the width of the events, best of the rounds."""
-    for d in attributes:
-        events = max(BATCH * 4, min(40_000, numbers // d) // BATCH * BATCH)
-        schema, batches = dense_rows(d, events)
-        local_run(schema, batches[:2])  # kernels are loaded
-        threads_run(schema, batches[:2], Vertical(2))
-        late = Vertical(2, "wk", lag=1000, keep=1000)
-        runs = {
-            "local": partial(local_run, schema, batches),
-            "threads p=1 sync": partial(threads_run, schema, batches, Vertical(1)),
-            "threads p=2 sync": partial(threads_run, schema, batches, Vertical(2)),
-            "threads p=2 wk(1000), lag 1000": partial(threads_run, schema, batches, late),
-        }
-        spent = interleaved(runs, rounds, f"d = {d}")
-        local = min(run.wall for run in spent["local"])
-        local_cpu = min(run.main for run in spent["local"])
-        for contender, found in spent.items():
-            wall = min(run.wall for run in found)
-            best = min(found, key=lambda run: run.turns)
-            facts: dict[str, Any] = {"events": events, "cpu_us": 1e6 * best.main / events}
-            if best.workers:
-                facts["worker_us"] = 1e6 * max(best.workers) / events
-                busy = best.turns if "sync" in contender else max(best.main, *best.workers)
-                facts["free_cores"] = local_cpu / busy
+def speed(
+    widths: Mapping[str, list[int]], rounds: int, numbers: int, picture: Path | None
+) -> Iterator[Measurement]:
+    """Runs, the model of them, and what it says of more workers."""
+    network = Network(ROUND_TRIP, CALL, copy_cost(), WIRE)
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for kind, of_kind in widths.items():
+        points: list[tuple[str, Point]] = []
+        for attributes in of_kind:
+            found = list(measured(kind, attributes, rounds, numbers))
+            points += found
+            local = 0.0
+            for name, point in found:
+                if point.workers == 0:
+                    local = point.microseconds
+                if str(SELDOM) not in name:
+                    of_name = curves.setdefault(f"{kind} {name.removeprefix('threads ')}", [])
+                    of_name.append((attributes, 1e6 / point.microseconds))
+                yield Measurement(
+                    "vht speed", name, 1e6 / point.microseconds, "events/s",
+                    local / point.microseconds, f"{kind} d={attributes}",
+                    facts={"us": round(point.microseconds, 3)},
+                )  # fmt: skip
+        yield from modelled(kind, points, network)
+    if picture is not None:
+        picture.write_text(lines("Trees with workers", "attributes", curves, "events/s"), "utf-8")
+
+
+def modelled(kind: str, points: list[tuple[str, Point]], network: Network) -> Iterator[Measurement]:
+    """The constants, their errors, and projections."""
+    known = [point for _, point in points if point.attributes not in HELD_OUT[kind]]
+    held_out = [point for _, point in points if point.attributes in HELD_OUT[kind]]
+    if len(known) < len(Costs._fields):
+        return
+    costs = fit(known)
+    for name, value in costs._asdict().items():
+        yield Measurement("vht cost", name, value, "us", case=kind)
+    for case, of_case in (("fitted", known), ("held out", held_out)):
+        if of_case:
+            off = np.abs(errors(costs, of_case))
             yield Measurement(
-                "vht speed", contender, events / wall, "events/s", local / wall, f"d={d}",
-                facts=facts,
+                "vht cost", f"error, {case}", float(np.median(off)), "share", case=kind,
+                facts={"worst": float(off.max()), "points": len(off)},
             )  # fmt: skip
+    twos = [point for name, point in points if point.workers == 2 and str(SELDOM) not in name]
+    widest = max(twos, key=lambda point: point.attributes)
+    for workers in PROJECTED:
+        point = widest._replace(workers=workers)
+        facts: dict[str, Any] = {
+            "network": speed_up(costs, point, network),
+            "alone_us": predicted(costs, point._replace(workers=0)),
+        }
+        if kind == "dense":
+            facts["pays_from"] = pays_from(costs, point)
+            facts["network_pays_from"] = pays_from(costs, point, network)
+        yield Measurement(
+            "vht projection", f"p={workers}", speed_up(costs, point), "times local",
+            case=f"{kind} d={point.attributes}", facts=facts,
+        )  # fmt: skip
 
 
 def main() -> None:
     """Measure and print."""
-    parser = options(__doc__)
+    parser = options(__doc__, rounds=25)
     parser.add_argument("--questions", default="modes,speed")
-    parser.add_argument("--attributes", default="50,200,1000,5000,20000")
+    parser.add_argument("--dense", default="50,200,500,1000,2000,5000,10000,20000")
+    parser.add_argument("--sparse", default="100,1000,10000,100000")
+    parser.add_argument("--picture", type=Path, help="draw events/s by width into this file")
     given = parser.parse_args()
     asked = given.questions.split(",")
 
-    def measured() -> Iterator[Measurement]:
+    def all_measured() -> Iterator[Measurement]:
         if "modes" in asked:
             yield from modes(20_000 if given.quick else 100_000)
         if "speed" in asked:
-            widths = [int(d) for d in given.attributes.split(",")]
-            yield from speed(widths, given.rounds, 8_000_000 if given.quick else 40_000_000)
+            widths = {
+                kind: [int(d) for d in getattr(given, kind).split(",") if d]
+                for kind in ("dense", "sparse")
+            }
+            numbers = 4_000_000 if given.quick else 20_000_000
+            yield from speed(widths, given.rounds, numbers, given.picture)
 
-    report(measured(), given.json)
+    report(all_measured(), given.json)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from learner.archive import Piece, seal
 from learner.batch import HEAVIEST, Batch, Codes, dense_batch
+from learner.board import Board, BoardReader
 from learner.encoder import LONGEST_TEXT, Encoder
 from learner.errors import (
     BadValue,
@@ -25,11 +26,12 @@ from learner.facts import SplitFacts
 from learner.holding import held_bytes, reopened, set_apart
 from learner.in_process import InProcess
 from learner.local_statistics import Beginning, LocalStatistics, Share
-from learner.message import Block, Distant, Events, LocalResult, Message, Wave
+from learner.message import Block, Distant, Done, Events, LocalResult, Message, Wave
 from learner.neighbourhood import Change
 from learner.params import TreeParams
 from learner.prospect import LeafCopy, Option, Prospect
 from learner.schema import Feature, Kind, Schema, Value
+from learner.sharding import ShardedTrees
 from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
 from learner.snapshot_bytes import SnapshotReader, pack_snapshot
 from learner.streaming_tree import SplitRecord, StreamingTree
@@ -45,12 +47,15 @@ __all__ = [
     "Batch",
     "Beginning",
     "Block",
+    "Board",
+    "BoardReader",
     "Change",
     "Codes",
     "Counterfactual",
     "Counters",
     "Decision",
     "Distant",
+    "Done",
     "EncodeError",
     "Encoder",
     "Events",
@@ -73,6 +78,7 @@ __all__ = [
     "Schema",
     "SchemaError",
     "Shape",
+    "ShardedTrees",
     "Share",
     "Snapshot",
     "SnapshotError",

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from learner.batch import Batch
 from learner.errors import LearnerError, WorkerLost
-from learner.kernels.jit import by_reference
+from learner.kernels.jit import by_reference, direct
 from learner.kernels.rules import (
     BEST_COLUMN,
     BEST_KIND,
@@ -58,7 +58,10 @@ Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
 
+INFINITE = "X holds an infinite number; expected finite ones, NaN = missing"
+
 events_reference = by_reference(Events)
+_keep_statistics = direct(keep_statistics)
 
 # What a worker holds of a tree: all of the first, its own columns of the others.
 OF_TREE = ("node", "votes", "seen", "slot", "counts", "free")
@@ -252,22 +255,45 @@ class LocalStatistics:
             scratch_reference(new_scratch(sizes, self._rules)),
         )
 
+    @property
+    def room(self) -> tuple[int, int]:
+        """Branches and classes that an answer may have."""
+        return self._sizes.widest, self._sizes.classes
+
+    def arguments(self, block: int) -> tuple[Any, ...]:
+        """What a kernel needs to count the events of a block."""
+        return *self._handles, *self._blocks[block], self._numbers
+
+    def taking(self, events: Events) -> tuple[Any, ...]:
+        """The same for events of no block."""
+        return *self._handles, events_reference(events), False, self._numbers
+
+    def pass_over(self, number: int, events: int) -> None:
+        """Messages up to this one have come another way, with so many events."""
+        self._taken = number
+        self.events += events
+
     def _count(self, wave: Wave) -> list[LocalResult]:
-        questions = len(wave.asked)
-        widest, classes = self._sizes.widest, self._sizes.classes
+        questions, (widest, classes) = len(wave.asked), self.room
         rankings = np.zeros((questions, RANKING))
         counts = np.zeros((questions, widest, classes))
         values = np.zeros((questions, widest), np.int32)
-        finite = keep_statistics(
-            *self._handles, *self._blocks[wave.block], self._numbers, wave.rows, wave.leaves,
-            wave.asked, rankings, counts, values,
+        finite = _keep_statistics(
+            *self.arguments(wave.block), wave.rows, wave.leaves, wave.asked, rankings, counts,
+            values,
         )  # fmt: skip
         if not finite:
-            raise LearnerError("X holds an infinite number; expected finite ones, NaN = missing")
+            raise LearnerError(INFINITE)
         self.events += len(wave.rows)
+        return self.results(wave.split_ids, rankings, counts, values)
+
+    def results(
+        self, split_ids: Longs, rankings: Floats, counts: Floats, values: Codes
+    ) -> list[LocalResult]:
+        """The answers to some questions, from what a kernel has written of each."""
         results = []
         for split_id, ranking, of_branch, value in zip(
-            wave.split_ids.tolist(), rankings, counts, values, strict=True
+            split_ids.tolist(), rankings, counts, values, strict=False
         ):
             branches = int(ranking[BRANCHES]) if ranking[BEST_KIND] != LEAF else 0
             self._rename(ranking)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from learner.archive import Piece
 from learner.batch import Batch
 from learner.errors import LearnerError, ParamsError
-from learner.kernels.jit import by_reference
+from learner.kernels.jit import by_reference, direct
 from learner.kernels.rules import BEST_COLUMN, BEST_KIND, NO_SPLIT_YET, RANKING
 from learner.kernels.tree import (
     EQUALS,
@@ -76,6 +76,7 @@ Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
 desk_reference = by_reference(Desk)
+run_sort, run_decide, run_refuse = direct(sort_events), direct(decide), direct(refuse)
 
 
 @dataclass
@@ -208,7 +209,7 @@ class VerticalTree(StreamingTree):
             if feed.distant is not None and feed.tests != self._splits:
                 feed.distant.fill(*self.tested_columns())
                 feed.tests = self._splits
-            feed.row = sort_events(
+            feed.row = run_sort(
                 *self._handles, feed.handle, feed.row, feed.origin, feed.predicted,
                 MODES[vertical.mode], vertical.lag, vertical.keep, self._flow, self._desk_handle,
             )  # fmt: skip
@@ -313,7 +314,7 @@ class VerticalTree(StreamingTree):
         self._totals["delay"] += 0 if synchronous else now - question.event
         if verdict.outcome == NO_SPLIT_YET:
             self._scratch.ranking[:] = verdict.ranking
-            refuse(*self._handles, leaf)
+            run_refuse(*self._handles, leaf)
             return []
         self._split(leaf, verdict, question.event if synchronous else now)
         flow[LOST] += missed
@@ -334,7 +335,7 @@ class VerticalTree(StreamingTree):
         for place, result in enumerate(results):
             rankings[place] = result.ranking
         _, _, rules, scratch = self._handles
-        outcome = int(decide(rules, scratch, rankings, question.n, question.range))
+        outcome = int(run_decide(rules, scratch, rankings, question.n, question.range))
         ranking = self._scratch.ranking.copy()
         if len(results) < self.vertical.workers:
             self._totals["unanswered"] += 1

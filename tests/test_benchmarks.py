@@ -9,6 +9,16 @@ import pytest
 
 from benchmarks import report
 from benchmarks.measurement import Measurement
+from benchmarks.vht_cost import (
+    Costs,
+    Network,
+    Point,
+    errors,
+    fit,
+    pays_from,
+    predicted,
+    speed_up,
+)
 
 
 def test_the_page_is_made_from_the_results() -> None:
@@ -66,3 +76,49 @@ def test_a_measurement_is_one_line_of_json_with_the_five_fields() -> None:
         "nodes": 3,
     }  # fmt: skip
     assert "\n" not in line
+
+
+KNOWN = Costs(0.2, update=0.001, evaluation=0.2, aggregator=0.5, message=40.0, handover=20.0)
+
+
+def made_up(attributes: int, workers: int) -> Point:
+    point = Point(attributes, float(attributes), workers, 0.005, 0.006 if workers else 0.0)
+    return point._replace(microseconds=predicted(KNOWN, point))
+
+
+def test_the_constants_of_a_cost_model_are_found_again() -> None:
+    # Questions differ from run to run; with as many of them everywhere nobody could tell an update
+    # from an evaluation, nor an event from a message.
+    points = [
+        point._replace(microseconds=predicted(KNOWN, point))
+        for place, attributes in enumerate((50, 200, 1000, 5000))
+        for workers in (0, 1, 2)
+        for point in [made_up(attributes, workers)._replace(
+            questions=0.004 + 0.001 * place, messages=(0.006 + 0.001 * place) * bool(workers)
+        )]
+    ]  # fmt: skip
+
+    found = fit(points)
+
+    assert found == pytest.approx(KNOWN, rel=1e-6)
+    assert max(map(abs, errors(found, [made_up(2000, 2)]))) < 1e-6
+
+
+def test_no_constant_is_negative_whatever_was_measured() -> None:
+    points = [made_up(d, p)._replace(microseconds=1.0 / d) for d in (50, 500) for p in (0, 1, 2)]
+
+    assert min(fit(points)) >= 0.0
+
+
+def test_workers_pay_from_a_width_on_and_later_or_never_over_a_network() -> None:
+    like = made_up(1000, 2)
+    near = Network(round_trip=100.0, call=0.0, copy=0.0, wire=0.0)
+    slow = near._replace(wire=1.0)
+
+    width = pays_from(KNOWN, like)
+    assert width is not None
+    assert speed_up(KNOWN, like._replace(attributes=width, updates=float(width))) > 1.0
+    further = pays_from(KNOWN, like, near)
+    assert further is not None
+    assert further > width
+    assert pays_from(KNOWN, like, slow) is None

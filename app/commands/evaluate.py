@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from app.comparison import Contender, Feed, Run
 
 
+MOST_SHARDS = 256  # as many as vht.workers
+
+
 class OutputFormat(StrEnum):
     """How results are printed."""
 
@@ -56,6 +59,15 @@ def evaluate(
             metavar="NAME:KEY=VALUE,...",
             help="A configuration of its own name; `variant=` among the keys names its variant "
             "(else vfdt). Repeatable; without --variants only these run.",
+        ),
+    ] = None,
+    shards: Annotated[
+        str | None,
+        typer.Option(
+            metavar="P,...",
+            help="Also every run as P whole trees that take turns at the events and vote, for "
+            "each P of 2 or more.",
+            show_default=False,
         ),
     ] = None,
     option: Annotated[
@@ -118,6 +130,8 @@ def evaluate(
 
     livetree evaluate --stream led_g --variants all --picture led.svg
 
+    livetree evaluate --stream dense --variants vht --shards 2,4 --no-delay
+
     livetree evaluate --file elec.csv.gz --label class --set leaf_predictor=nba --format json
     """
     import dataclasses
@@ -130,6 +144,7 @@ def evaluate(
     if picture is not None:
         check_writable(picture)
     runs = plan(variants, parse_assignments(set_ or []), run or [])
+    runs += sharded(runs, shards)
     feed, total = open_feed(stream, file, events, option or [], seed, label, nominal)
     contenders = enter(runs, feed.encoder, window, measure_delay=delay)
     console = error_console()
@@ -171,6 +186,20 @@ def plan(variants: str | None, assigned: dict[str, Any], runs: Sequence[str]) ->
         raise typer.BadParameter(f"{what}; expected a name of its own for each", param_hint="--run")
     check_prefixes(assigned, {run.variant for run in planned})
     return planned
+
+
+def sharded(runs: Sequence[Run], shards: str | None) -> list[Run]:
+    """Return every run once more for each number of shards."""
+    added = []
+    for text in filter(None, map(str.strip, (shards or "").split(","))):
+        if not text.isdecimal() or not 2 <= int(text) <= MOST_SHARDS:
+            raise typer.BadParameter(
+                f"'{text}' is no number of shards; expected 2 to {MOST_SHARDS}, with commas "
+                "between several",
+                param_hint="--shards",
+            )
+        added += [run._replace(name=f"{run.name} x{text}", shards=int(text)) for run in runs]
+    return added
 
 
 def parameters_of(variant: str, assigned: dict[str, Any]) -> dict[str, Any]:

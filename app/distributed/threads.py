@@ -1,97 +1,217 @@
 """Workers in threads of this process: compiled kernels run without the interpreter's lock.
 
-Every worker has a thread and a queue. Nothing is copied or serialised: all read the same events,
-each its own columns of them.
+The first worker is run by the thread that learns, each other one by a thread of its own. Nothing is
+copied or serialised: all read the same events, each its own columns of them. Waves are written on a
+board, which the threads read in compiled code; all other messages are letters.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Any
 
 import numpy.typing as npt
 
 from app.distributed.load import Load
-from learner import Beginning, LearnerError, LocalResult, LocalStatistics, Message, WorkerLost
+from learner import (
+    Beginning,
+    Block,
+    Board,
+    BoardReader,
+    Done,
+    LearnerError,
+    LocalResult,
+    LocalStatistics,
+    Message,
+    Wave,
+    WorkerLost,
+)
 
 Array = npt.NDArray[Any]
-Order = tuple[int, Message] | threading.Event | None  # a message, "say when you are here", the end
+
+NEVER = 1 << 62  # no message has this number
+LOOKS = 5  # at a worker that is about to be done; whoever takes longer is looked at less often
+NAP_SECONDS = 0.0002  # between two looks then
+
+
+class Helper:
+    """A worker with a thread of its own."""
+
+    def __init__(self, worker: int, reader: BoardReader) -> None:
+        self.worker, self.reader = worker, reader
+        self.letters: deque[tuple[int, Message]] = deque()
+        self.unread: deque[tuple[int, int, Wave]] = deque()  # number and place of waves that ask
+        self.busy_seconds = 0.0
+        self.ended = False
+        self._asleep = False
+        self._bell: SimpleQueue[None] = SimpleQueue()
+
+    def wake(self) -> None:
+        """There is something to do; called after it was written."""
+        if self._asleep:
+            self._bell.put(None)
+
+    def sleep(self) -> None:
+        """Wait for the bell, unless there is something to do by now."""
+        self._asleep = True
+        if not self.reader.is_behind() and not self.ended:
+            self._bell.get()
+        self._asleep = False
+
+    def answers(self) -> Iterable[LocalResult]:
+        """What it has answered on the board, and nobody has read; the caller holds the lock."""
+        taken = self.reader.taken
+        while self.unread and self.unread[0][0] <= taken:
+            _, place, wave = self.unread.popleft()
+            yield from self.reader.results(place, wave)
 
 
 class Threads:
-    """One thread a worker."""
+    """The thread that learns, and one more for every worker but the first."""
 
     def __init__(self, timeout_seconds: float = 0.0) -> None:
-        self._timeout_seconds = timeout_seconds or None
-        self._workers: list[LocalStatistics] = []
-        self._queues: list[SimpleQueue[Order]] = []
+        self._timeout_seconds = timeout_seconds
+        self._board = Board()
+        self._own: LocalStatistics | None = None
+        self._helpers: list[Helper] = []
         self._threads: list[threading.Thread] = []
-        self._answered = threading.Condition()
+        self._lock = threading.Lock()  # of the answers
         self._results: dict[int, list[LocalResult]] = {}
+        self._asked_in: dict[int, int] = {}  # number of the message with a question
+        self._posted = self._announced = self._last_wave = 0
         self._decided = -1  # the last question that was asked after
         self._failure: BaseException | None = None
-        self._waited_seconds = 0.0
-        self._busy_seconds: list[float] = []
+        self._waited_seconds = self._busy_seconds = 0.0
+        self._patience_seconds = 0.0  # until a look at a worker is given up
 
     def begin(self, beginnings: Sequence[Beginning]) -> None:
         """Make the workers, and start their threads."""
-        for worker, beginning in enumerate(beginnings):
-            self._workers.append(LocalStatistics(beginning))
-            self._queues.append(SimpleQueue())
-            self._busy_seconds.append(0.0)
+        self._own, *others = [LocalStatistics(beginning) for beginning in beginnings]
+        for worker, statistics in enumerate(others, 1):
+            helper = Helper(worker, BoardReader(statistics, self._board))
+            self._helpers.append(helper)
+            started = time.perf_counter()
+            helper.reader.has_taken(NEVER)
+            self._patience_seconds = time.perf_counter() - started
             thread = threading.Thread(
-                target=self._run, args=(worker,), name=f"worker-{worker}", daemon=True
+                target=self._run, args=(helper,), name=f"worker-{worker}", daemon=True
             )
             self._threads.append(thread)
             thread.start()
 
     def post(self, number: int, message: Message) -> None:
-        """Queue a message for every worker."""
-        for queue in self._queues:
-            queue.put((number, message))
+        """Hand a message to every worker; the first one takes it here and now."""
+        if self._failure is not None:
+            return
+        self._posted = number
+        if isinstance(message, Wave):
+            self._last_wave = number
+            self._asked_in.update(dict.fromkeys(message.split_ids.tolist(), number))
+        if self._helpers:
+            self._hand_out(number, message)
+        started = time.perf_counter()
+        try:
+            assert self._own is not None
+            self._deliver(self._own.take(number, message))
+        except BaseException as failure:
+            self._failure = failure
+        self._busy_seconds += time.perf_counter() - started
+
+    def _hand_out(self, number: int, message: Message) -> None:
+        """On the board where it fits, otherwise as a letter."""
+        if isinstance(message, Wave) and self._board.has_room(
+            message, [helper.reader for helper in self._helpers]
+        ):
+            self._collect()  # the place's old answers
+            place = self._board.write(number, message)
+            if len(message.asked):
+                for helper in self._helpers:
+                    helper.unread.append((number, place, message))
+        else:
+            for helper in self._helpers:
+                helper.letters.append((number, message))
+        # A block that begins or ends can wait for the next wave: a thread that took it at once
+        # would want the interpreter's lock while this one prepares that wave.
+        if not isinstance(message, Block | Done):
+            self._announce()
+
+    def _announce(self) -> None:
+        """Tell all threads of everything that is posted."""
+        self._announced = self._posted
+        self._board.announce(self._posted)
+        for helper in self._helpers:
+            helper.wake()
 
     def answers(self, split_id: int) -> Sequence[LocalResult]:
         """Wait until every worker has answered, or for as long as it may take."""
         started = time.perf_counter()
-        with self._answered:
-            self._answered.wait_for(lambda: self._has_all(split_id), self._timeout_seconds)
-            self._waited_seconds += time.perf_counter() - started
-            self._raise_failure()
-            self._decided = split_id
-            return self._results.pop(split_id, [])
-
-    def _has_all(self, split_id: int) -> bool:
-        found = len(self._results.get(split_id, ()))
-        return self._failure is not None or found == len(self._workers)
+        limit = started + self._timeout_seconds if self._timeout_seconds else None
+        self._wait_for(self._asked_in.pop(split_id, 0), limit)
+        self._waited_seconds += time.perf_counter() - started
+        self._collect()
+        self._raise_failure()
+        self._decided = split_id
+        return self._results.pop(split_id, [])
 
     def settle(self) -> None:
-        """Wait until every queue is empty and every thread idle."""
-        waiting = [threading.Event() for _ in self._queues]
-        for queue, reached in zip(self._queues, waiting, strict=True):
-            queue.put(reached)
-        for reached in waiting:
-            reached.wait()
+        """Wait until no thread reads events any more."""
+        self._wait_for(self._last_wave)
         self._raise_failure()
 
     def states(self) -> Sequence[Mapping[str, Array]]:
         """Return what the workers hold once all is done."""
-        self.settle()
-        return [worker.state() for worker in self._workers]
+        self._wait_for(self._posted)
+        self._raise_failure()
+        assert self._own is not None
+        others = [helper.reader.statistics for helper in self._helpers]
+        return [worker.state() for worker in (self._own, *others)]
 
     def load(self) -> Load:
         """Return the totals so far."""
-        return Load(self._waited_seconds, 0, tuple(self._busy_seconds))
+        busy = self._busy_seconds, *(helper.busy_seconds for helper in self._helpers)
+        return Load(self._waited_seconds, 0, busy)
 
     def close(self) -> None:
         """End the threads."""
-        for queue in self._queues:
-            queue.put(None)
+        for helper in self._helpers:
+            helper.ended = True
+            helper.wake()
         for thread in self._threads:
             thread.join()
-        self._queues, self._threads, self._workers = [], [], []
+        self._helpers, self._threads, self._own = [], [], None
+
+    def _wait_for(self, number: int, limit: float | None = None) -> None:
+        """Until every thread has taken a message, or the time is over."""
+        if number > self._announced:
+            self._announce()
+        for helper in self._helpers:
+            looks = 0
+            while not helper.reader.has_taken(number):
+                looks += 1
+                if limit is not None and time.perf_counter() > limit:
+                    return
+                if looks > LOOKS:
+                    time.sleep(NAP_SECONDS)
+
+    def _collect(self) -> None:
+        """Read the answers on the board."""
+        for helper in self._helpers:
+            if helper.unread:
+                with self._lock:
+                    self._keep(helper.answers())
+
+    def _deliver(self, results: Iterable[LocalResult]) -> None:
+        with self._lock:
+            self._keep(results)
+
+    def _keep(self, results: Iterable[LocalResult]) -> None:
+        for result in results:
+            if result.split_id > self._decided:  # later nobody asks for it
+                self._results.setdefault(result.split_id, []).append(result)
 
     def _raise_failure(self) -> None:
         if isinstance(self._failure, LearnerError):
@@ -101,28 +221,29 @@ class Threads:
                 f"a worker's thread failed: {type(self._failure).__name__}: {self._failure}"
             ) from self._failure
 
-    def _run(self, worker: int) -> None:
-        """Take one order after the other; after a failure only say that one is here."""
-        statistics, queue = self._workers[worker], self._queues[worker]
-        while (order := queue.get()) is not None:
-            if isinstance(order, threading.Event):
-                order.set()
-            elif self._failure is None:
-                started = time.perf_counter()
+    def _run(self, helper: Helper) -> None:
+        """Take one message after the other; after a failure let them all go by."""
+        while not helper.ended:
+            if not helper.reader.is_behind():
+                helper.sleep()
+            elif self._failure is not None:
+                helper.reader.skip()
+            else:
                 try:
-                    results = statistics.take(*order)
+                    self._work(helper)
                 except BaseException as failure:
-                    results = []
-                    with self._answered:
-                        self._failure = failure
-                        self._answered.notify_all()
-                self._busy_seconds[worker] += time.perf_counter() - started
-                if results:
-                    self._deliver(results)
+                    self._failure = failure
 
-    def _deliver(self, results: Sequence[LocalResult]) -> None:
-        with self._answered:
-            for result in results:
-                if result.split_id > self._decided:  # later nobody asks for it
-                    self._results.setdefault(result.split_id, []).append(result)
-            self._answered.notify_all()
+    def _work(self, helper: Helper) -> None:
+        """Take the next letter, or waves off the board."""
+        reader, letters = helper.reader, helper.letters
+        started, before = time.perf_counter(), reader.patience_spent
+        if letters and letters[0][0] == reader.taken + 1:
+            number, message = letters.popleft()
+            self._deliver(helper.answers())  # a letter may change what answers look like
+            self._deliver(reader.take(number, message))
+            reader.report(number)
+        else:
+            reader.follow()
+        looked = (reader.patience_spent - before) * self._patience_seconds
+        helper.busy_seconds += max(0.0, time.perf_counter() - started - looked)

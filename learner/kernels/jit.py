@@ -155,6 +155,24 @@ def entry_of(compiled: Any, *arguments: Any) -> Any:
     return compiled.compile(tuple(map(numba.typeof, arguments)))
 
 
+def direct(compiled: Any) -> Any:
+    """A kernel that is called by its machine code.
+
+    Only groups of arrays may differ in their types from call to call, as strided or read-only ones
+    do; who calls it answers for the other arguments.
+    """
+    found: dict[tuple[int, ...], tuple[Any, list[Any]]] = {}
+
+    def call(*arguments: Any) -> Any:
+        groups = [getattr(argument, "_type", None) for argument in arguments]
+        key = tuple(map(id, groups))
+        if key not in found:
+            found[key] = entry_of(compiled, *arguments), groups  # which keeps the types alive
+        return found[key][0](*arguments)
+
+    return compiled if JIT_DISABLED else call
+
+
 def by_reference(group: type[Any]) -> Callable[[Any], Any]:
     """How a named tuple of arrays is handed to kernels: as one pointer.
 
@@ -255,6 +273,14 @@ if JIT_DISABLED:
         """Nothing."""
         raise NotImplementedError
 
+    def read_shared(words: Any, at: int) -> int:
+        """A word that another thread writes."""
+        return int(words[at])
+
+    def write_shared(words: Any, at: int, value: int) -> None:
+        """Write a word that another thread reads."""
+        words[at] = value
+
     def high_product(a: Any, b: Any) -> Any:
         """The upper 64 bits of the 128 of a b."""
         return np.uint64((int(a) * int(b)) >> 64)
@@ -330,6 +356,32 @@ else:
             return _loaded(builder, args[0], 64)
 
         return types.uint64(types.int64), emit
+
+    def _word_of(context: Any, builder: Any, array: Any, words: Any, at: Any) -> Any:
+        data = context.make_array(array)(context, builder, words).data
+        return builder.gep(data, [at])
+
+    # A word between threads: who sees it sees all that was written before it.
+    @intrinsic
+    def read_shared(typingctx: Any, words: Any, at: Any) -> Any:  # noqa: ARG001 (numba's convention)
+        """A word that another thread writes."""
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            word = _word_of(context, builder, signature.args[0], *args)
+            return builder.load_atomic(word, "acquire", 8)
+
+        return types.int64(words, types.int64), emit
+
+    @intrinsic
+    def write_shared(typingctx: Any, words: Any, at: Any, value: Any) -> Any:  # noqa: ARG001
+        """Write a word that another thread reads."""
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            word = _word_of(context, builder, signature.args[0], args[0], args[1])
+            builder.store_atomic(args[2], word, "release", 8)
+            return context.get_dummy_value()
+
+        return types.void(words, types.int64, types.int64), emit
 
     @intrinsic
     def called(typingctx: Any, function: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:  # noqa: ARG001

@@ -186,6 +186,25 @@ def test_evaluate_prints_json_for_programs() -> None:
     assert first["delay_kind"] is None
 
 
+def test_evaluate_runs_every_configuration_as_shards_too() -> None:
+    result = livetree(
+        "evaluate", "--stream", "sea", "--events", "2000", "--format", "json", "--no-delay",
+        "--variants", "vfdt,vht", "--shards", "2,4",
+    )  # fmt: skip
+
+    assert result.exit_code == 0, result.output
+    named = {run["name"]: run["shards"] for run in json.loads(result.stdout)}
+    assert named == {"vfdt": 1, "vht": 1, "vfdt x2": 2, "vht x2": 2, "vfdt x4": 4, "vht x4": 4}
+
+
+@pytest.mark.parametrize("shards", ["1", "two", "2,257"])
+def test_evaluate_refuses_numbers_that_are_none_of_shards(shards: str) -> None:
+    result = livetree("evaluate", "--stream", "sea", "--events", "10", "--shards", shards)
+
+    assert result.exit_code == 2
+    assert "expected 2 to 256" in result.stderr
+
+
 def test_evaluate_prints_a_table_for_people(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("x,y\n" + "1,a\n2,b\n" * 50)

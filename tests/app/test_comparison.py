@@ -170,3 +170,15 @@ def test_columns_that_few_variants_fill_are_shown_where_one_does() -> None:
     followed = {**result, "candidate_checks": 3, "reevaluations": 4, "splits_replaced": 1}
     heading = table([result, followed]).splitlines()[0].split()
     assert {"checks", "revisits", "replaced"} <= set(heading)
+
+
+def test_shards_take_turns_and_vote() -> None:
+    _, whole = run_one(Run("a", "vfdt", {"n_min": 50.0}), measure_delay=False)
+    contender, shared = run_one(Run("a x4", "vfdt", {"n_min": 50.0}, shards=4))
+
+    assert set(shared) == set(whole) >= REQUIRED
+    assert shared["shards"] == 4
+    assert shared["events"] == whole["events"] == 6000
+    assert shared["delay_kind"] is None
+    assert shared["accuracy"] < whole["accuracy"]  # each tree has a fourth of the events
+    assert len(contender.trees()) == 1

@@ -74,3 +74,28 @@ class Simulated:
             if worker not in self._silent:
                 again = 2 if self._chance.random() < self._repeats else 1
                 self._on_the_way += results * again
+
+
+class Faulty(Simulated):
+    """One message to one worker is lost, comes twice, or comes after the one behind it."""
+
+    def __init__(self, seed: int, fault: str, number: int, worker: int) -> None:
+        super().__init__(seed)
+        self._fault, self._number, self._worker = fault, number, worker
+        self._held: tuple[int, Message] | None = None
+        self.happened = False
+
+    def post(self, number: int, message: Message) -> None:
+        super().post(number, message)
+        inbox = self._inboxes[self._worker]
+        if self._held is not None:
+            inbox.append(self._held)
+            self._held = None
+        if number == self._number and inbox and inbox[-1][0] == number:
+            self.happened = True
+            if self._fault == "twice":
+                inbox.append(inbox[-1])
+            elif self._fault == "lost":
+                inbox.pop()
+            else:
+                self._held = inbox.pop()
