@@ -82,6 +82,7 @@ class Nodes:
             if node.starts():
                 self.nodes.append(node)
                 return
+        self.close()
         raise AssertionError(f"a node of Ray did not start:\n{node.said()}")
 
     def close(self) -> None:
