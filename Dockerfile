@@ -6,8 +6,9 @@ FROM ${BASE} AS build
 WORKDIR /src
 # requirements-ray.lock has Ray besides, for workers on a cluster.
 ARG LOCK=requirements-run.lock
+ENV PIP_CACHE_DIR=/var/cache/pip
 COPY requirements-run.lock requirements-ray.lock ./
-RUN --mount=type=cache,target=/root/.cache/pip \
+RUN --mount=type=cache,target=/var/cache/pip \
     python -m venv --without-pip /opt/livetree \
     && python -m pip --python /opt/livetree/bin/python install \
         --require-hashes --only-binary :all: -r ${LOCK}
@@ -15,7 +16,7 @@ COPY LICENSE README.md pyproject.toml ./
 COPY app app
 COPY learner learner
 COPY streams streams
-RUN --mount=type=cache,target=/root/.cache/pip \
+RUN --mount=type=cache,target=/var/cache/pip \
     python -m pip --python /opt/livetree/bin/python install --no-deps .
 # Machine code fits the processor it was compiled for: a level that all of a cluster have, not this
 # machine's own. x86-64-v3 is Haswell (2013) and later; give CPU=generic on ARM.

@@ -14,7 +14,6 @@ latency  99 of 100 answers at a fixed rate, with a learner that catches up at fu
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -229,10 +228,9 @@ def latencies(
         def idle() -> list[float]:
             return paced(service.port, requests, RATE, seconds)
 
-        def beside(learner: Service, fed: Path, niceness: int) -> list[float]:
+        def beside(learner: Service, fed: Path) -> list[float]:
             """Feed a learner with more than it can learn while it is measured."""
             nonlocal speed
-            os.setpriority(os.PRIO_PROCESS, learner.process.pid, niceness)
             while True:
                 target = learner.sample().learned
                 with fed.open("ab") as out:
@@ -250,9 +248,8 @@ def latencies(
         results = interleaved(
             {
                 "nothing to learn": idle,
-                "learning in the same process": partial(beside, service, file, 0),
-                "learning in another process": partial(beside, other, other_file, 0),
-                "learning in another process, nice 10": partial(beside, other, other_file, 10),
+                "learning in the same process": partial(beside, service, file),
+                "learning in another process": partial(beside, other, other_file),
             },
             rounds,
             "latency",
