@@ -3,6 +3,9 @@
 ARG BASE=python:3.11-slim
 
 FROM ${BASE} AS build
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends tini
 WORKDIR /src
 # requirements-ray.lock has Ray besides, for workers on a cluster.
 ARG LOCK=requirements-run.lock
@@ -29,6 +32,12 @@ RUN /opt/livetree/bin/python -m app.warmup ${VARIANTS}
 
 FROM ${BASE}
 ARG CPU=x86-64-v3
+# The first process of a container is deaf to signals that it has no handler for, and Python, which
+# imports for a second, has none yet: a stop in that second would end only by SIGKILL, after the whole
+# grace. So an init comes first. It passes signals on to livetree alone, which ends its own workers,
+# hands on its exit code, and takes in orphans (-s: also where it is not the first process).
+COPY --from=build /usr/bin/tini-static /usr/bin/tini
+COPY --from=build /usr/share/doc/tini/copyright /usr/share/doc/tini/copyright
 COPY --from=build /opt/livetree /opt/livetree
 RUN install -d -o 10001 -g 10001 /data
 ENV PATH=/opt/livetree/bin:${PATH} \
@@ -46,7 +55,7 @@ VOLUME ["/data"]
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=120s --retries=3 \
     CMD ["python", "-m", "app.healthcheck"]
-ENTRYPOINT ["livetree"]
+ENTRYPOINT ["tini", "-s", "--", "livetree"]
 CMD ["serve"]
 # Last, because they change with every commit.
 ARG VERSION=unknown

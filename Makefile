@@ -101,7 +101,7 @@ chart: setup ## check the chart, and pack it: dist/livetree-VERSION.tgz
 	@$(BIN)/helm lint --strict --quiet helm/livetree
 	@$(BIN)/helm package helm/livetree --destination dist
 
-sbom: setup ## list what the image is made of, with versions and hashes: dist/livetree.cdx.json (CycloneDX)
+sbom: setup ## list the Python packages of the image, with versions and hashes: dist/livetree.cdx.json (CycloneDX)
 	@mkdir -p dist
 	@$(BIN)/cyclonedx-py requirements requirements-run.lock --pyproject pyproject.toml \
 		--output-reproducible --of JSON -o dist/livetree.cdx.json

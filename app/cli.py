@@ -122,5 +122,5 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; the console script, and `python -m app` under the same name."""
+    """Run the command line under its name."""
     app(prog_name="livetree")

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.api.server import run, settle_collector
+from app.api.server import SIGNALS, run, settle_collector
 from app.errors import policy_of
 from app.log import get_logger
 from app.replica import build_replica, inlet_of
@@ -94,9 +94,12 @@ class Workers:
         sys.stdout.flush()
         sys.stderr.flush()
         parent = os.getpid()
+        # A signal must not find the child with the handlers of its parent: it would be lost.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         child.pid = os.fork()
         if child.pid == 0:
             _live(child.work, parent)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         child.started_at = time.monotonic()
 
     def _reap(self) -> None:
@@ -185,7 +188,7 @@ def _answering(
         replica.others_ready = lambda: _all_ready(settings, folder)
         replica.follower.look_once()  # one that is started again has its snapshot when it listens
         announce(replica)
-        return run(replica, listener)
+        return run(replica, listener, second_signal_ends=False)
 
     return work
 
@@ -226,8 +229,9 @@ def _live(work: Callable[[], int], parent: int) -> None:
     """Be a child: do the work and end, whatever happens; end with the parent too."""
     code = 1
     try:
-        for sig in (signal.SIGINT, signal.SIGTERM):
+        for sig in SIGNALS:
             signal.signal(sig, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         ctypes.CDLL(None).prctl(PARENT_DEATH, signal.SIGTERM)
         if os.getppid() == parent:
             code = work()
@@ -241,8 +245,7 @@ def _live(work: Callable[[], int], parent: int) -> None:
 @contextmanager
 def _signals(act: Callable[[], None]) -> Iterator[None]:
     """Act on the signals that end a process."""
-    kinds = (signal.SIGINT, signal.SIGTERM)
-    before = {sig: signal.signal(sig, lambda *_: act()) for sig in kinds}
+    before = {sig: signal.signal(sig, lambda *_: act()) for sig in SIGNALS}
     try:
         yield
     finally:

@@ -54,6 +54,17 @@ def test_our_containers_are_as_strict_as_the_chart_s() -> None:
         assert found["security_opt"] == ["no-new-privileges:true"]
 
 
+def test_they_have_as_long_to_end_as_in_the_chart() -> None:
+    values = yaml.safe_load((ROOT / "helm/livetree/values.yaml").read_text(encoding="utf-8"))
+    for name in ("learner", "api"):
+        seconds = values[name]["terminationGracePeriodSeconds"]
+        assert SERVICES[name]["stop_grace_period"] == f"{seconds}s"
+
+
+def test_the_init_is_the_image_s_own() -> None:
+    assert not [name for name, found in OURS.items() if "init" in found]
+
+
 def test_the_image_is_the_one_that_make_image_builds() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert {found["image"] for found in OURS.values()} == {

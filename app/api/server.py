@@ -121,12 +121,19 @@ class GracefulServer(uvicorn.Server):
     """A uvicorn server that tells its service about the end before it begins to end."""
 
     def __init__(
-        self, config: uvicorn.Config, service: Service, starter: Starter, live: Live
+        self,
+        config: uvicorn.Config,
+        service: Service,
+        starter: Starter,
+        live: Live,
+        *,
+        second_signal_ends: bool = True,
     ) -> None:
         super().__init__(config)
         self._live = live
         self._service = service
         self._starter = starter
+        self._second_signal_ends = second_signal_ends
 
     @property
     def failure(self) -> BaseException | None:
@@ -140,9 +147,10 @@ class GracefulServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Begin the end on the first signal; end at once on the second."""
-        if self.should_exit:
+        if not self.should_exit:
+            self._begin_end()
+        elif self._second_signal_ends:
             os._exit(128 + sig)
-        self._begin_end()
 
     async def on_tick(self, counter: int) -> bool:
         """Do uvicorn's chores; begin the end when the learner has failed, and say it to streams.
@@ -196,11 +204,14 @@ def run(
     listener: socket.socket,
     *,
     before_learning: Callable[[], None] | None = None,
+    second_signal_ends: bool = True,
 ) -> int:
     """Serve until a signal or a failure; return the exit code. Runs in the main thread.
 
     The API listens first and the learner starts behind it, so that probes see a process that is
-    alive and not ready while kernels compile and a checkpoint loads.
+    alive and not ready while kernels compile and a checkpoint loads. One process among several may
+    get the same signal twice, from its parent and from a terminal or systemd, which tell them all:
+    there the parent decides what a second signal means.
     """
     app = create_app(service)
     config = uvicorn.Config(
@@ -223,7 +234,9 @@ def run(
         settle_collector()
 
     starter = Starter(service, prepare)
-    server = GracefulServer(config, service, starter, app.live)
+    server = GracefulServer(
+        config, service, starter, app.live, second_signal_ends=second_signal_ends
+    )
     # Under nohup SIGHUP is ignored, and stays so.
     hangup = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
     before = {sig: signal.signal(sig, server.handle_exit) for sig in (*SIGNALS, *hangup)}

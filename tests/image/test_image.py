@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +30,7 @@ def test_it_says_what_it_is_and_runs_as_nobody(description: dict[str, Any]) -> N
     labels = config["Labels"]
 
     assert config["User"] == "10001:10001"
-    assert config["Entrypoint"] == ["livetree"]
+    assert config["Entrypoint"] == ["tini", "-s", "--", "livetree"]
     assert config["Cmd"] == ["serve"]
     assert config["Volumes"] == {"/data": {}}
     assert description["Healthcheck"]["Test"] == ["CMD", "python", "-m", "app.healthcheck"]
@@ -58,7 +59,9 @@ def test_it_learns_and_answers_on_a_read_only_file_system_and_ends_with_a_checkp
     assert container.run("id", "-u") == "10001"
     assert container.run("python", "-m", "app.healthcheck") == ""
     assert container.run("sh", "-c", "touch /opt/x /x 2>/dev/null; ls /opt") == "livetree"
-    assert container.run("sh", "-c", "grep CapEff /proc/1/status").endswith("0000000000000000")
+    rights = container.run("sh", "-c", "grep -h CapEff /proc/[0-9]*/status").split()
+    assert set(rights) == {"CapEff:", "0000000000000000"}
+    assert container.run("cat", "/proc/1/comm") == "tini"
 
     assert container.stop() == 0
     assert container.said("checkpoint written")
@@ -72,6 +75,24 @@ def test_kernels_are_ready_made(start: Start) -> None:
     linked = container.run("sh", "-c", "find /tmp -name '*.nb?' -type l | wc -l")
 
     assert (own, int(linked) > 50) == ("0", True)
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--init",), ("--env=LIVETREE_ROLE=api", "--env=LIVETREE_HTTP__WORKERS=2")]
+)
+@pytest.mark.parametrize("milliseconds", [0, 50, 200, 500, 1000])
+def test_it_ends_by_sigterm_from_the_first_instant(
+    start: Start, milliseconds: int, options: tuple[str, ...]
+) -> None:
+    """Also below another init, and with processes of its own."""
+    container = start(*options)
+    time.sleep(milliseconds / 1000)
+
+    code = container.stop()  # by SIGKILL it would be 137
+
+    assert code == 0 or not container.said("kernels ready"), container.log()
+    assert code in (0, 143), container.log()
+    assert "Traceback" not in container.log()
 
 
 def test_wrong_settings_end_it_with_their_exit_code(start: Start) -> None:
