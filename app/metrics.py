@@ -149,9 +149,12 @@ class Metrics:
         """Return the exposition of all metrics and its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
-    def watch_snapshot_age(self, age_seconds: Callable[[], float]) -> None:
-        """Have the age of the snapshot computed whenever it is asked for."""
+    def watch_snapshot(
+        self, model: str, age_seconds: Callable[[], float], events: Callable[[], float]
+    ) -> None:
+        """Have age and events of the snapshot that answers computed whenever they are asked for."""
         self.snapshot_age.set_function(age_seconds)
+        self.snapshot_events.labels(model).set_function(events)
 
     def lag(self) -> int | None:
         """Return how many records wait, as the learner told last; None where nobody did."""
@@ -348,6 +351,11 @@ class Metrics:
         )
         self.snapshot_age = self._gauge(
             "snapshot_age_seconds", "Time since the answering snapshot was published; NaN: none."
+        )
+        self.snapshot_events = self._gauge(
+            "snapshot_events",
+            "Events that the answering snapshot has learned; NaN: none.",
+            ["model"],
         )
         self.snapshots_sent = self._counter(
             "snapshots_sent",

@@ -169,10 +169,14 @@ def build(
 
 
 def announce(service: Service) -> None:
-    """Let the metrics of a service say what runs, and how old its answers are."""
+    """Let the metrics of a service say what runs, and which snapshot answers."""
     metrics, settings = service.metrics, service.settings
     metrics.build_info.labels(_version(), settings.variant, settings.name).set(1)
-    metrics.watch_snapshot_age(lambda: _age_seconds(service.serving))
+    metrics.watch_snapshot(
+        settings.name,
+        lambda: _age_seconds(service.serving),
+        lambda: _events(service.serving),
+    )
 
 
 def _learner(settings: Settings, metrics: Metrics, given: Source | None) -> Learner:
@@ -225,6 +229,11 @@ def _dead_letters(settings: Settings, source: Source) -> DeadLetters:
 def _age_seconds(serving: Serving) -> float:
     published = serving.current()
     return math.nan if published is None else max(0.0, time.time() - published.published_at)
+
+
+def _events(serving: Serving) -> float:
+    published = serving.current()
+    return math.nan if published is None else float(published.snapshot.events)
 
 
 def _version() -> str:

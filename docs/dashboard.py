@@ -24,6 +24,9 @@ from docs.grafana import (
 RATE = "$__rate_interval"
 MODEL = 'model=~"$model"'
 CHOSEN = f"and on (job, instance) livetree_build_info{{{MODEL}}}"
+# Only replicas count what they refuse, from their start.
+FOLLOWS = "and on (job, instance) livetree_snapshots_refused_total"
+WHO = "{{instance}} {{worker}}"
 # 503 is a probe's way to say "not yet".
 PROBES = 'route!~"/livez|/healthz|/readyz|/v2/.*(live|ready)"'
 RECENT, OVERALL = 'window!="all"', 'window="all"'
@@ -39,6 +42,11 @@ def process(metric: str, *labels: str) -> str:
     """A gauge without a label `model`, of the chosen models' processes."""
     selector = f"{{{', '.join(labels)}}}" if labels else ""
     return f"({metric}{selector} {CHOSEN})"
+
+
+def replica(metric: str) -> str:
+    """A gauge of the replicas of the chosen models."""
+    return f"({metric} {CHOSEN} {FOLLOWS})"
 
 
 def process_rate(metric: str, *labels: str) -> str:
@@ -62,6 +70,14 @@ def quantiles(buckets: str, by: str = "") -> tuple[Query, ...]:
             f"p{share * 100:g}{named}",
         )
         for share in (0.5, 0.99)
+    )
+
+
+def slowest(title: str, metric: str) -> Query:
+    """The slowest of a hundred, of all chosen processes."""
+    return Query(
+        f"histogram_quantile(0.99, sum by (le) ({process_rate(f'{metric}_bucket')}))",
+        f"{title}, p99",
     )
 
 
@@ -243,16 +259,8 @@ STREAM = (
         "Checkpoints",
         "Time to write one, and how long learning stood still for it.",
         (
-            Query(
-                "histogram_quantile(0.99, sum by (le) ("
-                f"{process_rate('livetree_checkpoint_duration_seconds_bucket')}))",
-                "written in, p99",
-            ),
-            Query(
-                "histogram_quantile(0.99, sum by (le) ("
-                f"{process_rate('livetree_checkpoint_pause_seconds_bucket')}))",
-                "learning paused, p99",
-            ),
+            slowest("written in", "livetree_checkpoint_duration_seconds"),
+            slowest("learning paused", "livetree_checkpoint_pause_seconds"),
         ),
         "s",
     ),
@@ -295,12 +303,7 @@ SERVING = (
         "Rows predicted for clients, by outcome; a request may have many.",
         (Query(f"sum by (outcome) ({rate('livetree_predictions_total')})", "{{outcome}}"),),
         "cps",
-    ),
-    Panel(
-        "Snapshot age, by process",
-        "How far answers are behind what was learned.",
-        (Query(process("livetree_snapshot_age_seconds"), "{{instance}}"),),
-        "s",
+        width=12,
     ),
     Panel(
         "Requests in progress, keys refused",
@@ -309,6 +312,71 @@ SERVING = (
             Query(f"sum({process('http_requests_in_progress')})", "in progress"),
             Query(f"sum({process_rate('http_unauthorized_total')})", "refused a second"),
         ),
+        width=12,
+    ),
+)
+
+REPLICAS = (
+    Panel(
+        "Events behind",
+        "How many events fewer than the newest snapshot the one that answers has learned.",
+        (
+            Query(
+                f"max by (model) ({gauge('livetree_snapshot_events')})"
+                f" - on (model) group_right () {gauge('livetree_snapshot_events')}",
+                WHO,
+            ),
+        ),
+    ),
+    Panel(
+        "Age of the snapshot that answers",
+        "By process. It grows while the learner is away, and while it has nothing to learn.",
+        (Query(process("livetree_snapshot_age_seconds"), WHO),),
+        "s",
+    ),
+    Panel(
+        "From the learner to the answer",
+        "From a snapshot's publication, by the learner's clock, to the first answer from it.",
+        quantiles(process_rate("livetree_snapshot_delivery_seconds_bucket")),
+        "s",
+    ),
+    Panel(
+        "Snapshots a second",
+        "Sent by the learner, or not, and answered from by each replica; some may be passed over.",
+        (
+            Query(
+                f"sum by (outlet, outcome) ({process_rate('livetree_snapshots_sent_total')})",
+                "{{outcome}} ({{outlet}})",
+            ),
+            Query(
+                f"rate(livetree_snapshots_received_total[{RATE}]) {CHOSEN} {FOLLOWS}",
+                f"taken by {WHO}",
+            ),
+        ),
+        "cps",
+    ),
+    Panel(
+        "Snapshots refused a minute, source away",
+        "The one before stays. foreign_snapshot is another model's, normal on a shared topic.",
+        (
+            Query(
+                f"60 * sum by (reason) ({process_rate('livetree_snapshots_refused_total')})",
+                "{{reason}}",
+            ),
+            Query(
+                f"count({replica('livetree_snapshot_source_connected')} == 0) or vector(0)",
+                "replicas whose source is away",
+            ),
+        ),
+    ),
+    Panel(
+        "Time for a snapshot",
+        "Until it was with all outlets; to check it and to switch to it.",
+        (
+            slowest("sent in", "livetree_snapshot_send_duration_seconds"),
+            slowest("taken in", "livetree_snapshot_read_duration_seconds"),
+        ),
+        "s",
     ),
 )
 
@@ -350,7 +418,13 @@ SIZE = (
     ),
 )
 
-ROWS = {"Learning": LEARNING, "Stream": STREAM, "Serving": SERVING, "Model": SIZE}
+ROWS = {
+    "Learning": LEARNING,
+    "Stream": STREAM,
+    "Serving": SERVING,
+    "Replicas": REPLICAS,
+    "Model": SIZE,
+}
 
 RESTARTS = Query(f"changes(process_start_time_seconds[$__interval]) > 0 {CHOSEN}", "started")
 ALERTS = Query('ALERTS{alertname=~"Livetree.+", alertstate="firing"}', "{{alertname}}")

@@ -120,7 +120,12 @@ PREDICT_RESPONSES: dict[int | str, dict[str, Any]] = {
             "livetree-snapshot-age-seconds": {
                 "description": "How old the snapshot is that answered.",
                 "schema": {"type": "string"},
-            }
+            },
+            "livetree-snapshot-offsets": {
+                "description": "What it has learned: the next offset of each partition. Left out "
+                "where there are too many; `GET /model` has them.",
+                "schema": {"type": "string", "examples": ["livetree-events-0=12005"]},
+            },
         },
         "content": {
             "application/json": {

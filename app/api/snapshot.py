@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from urllib.parse import quote
 
 from app import errors
 from app.api.problems import Refused
@@ -14,6 +15,8 @@ from learner import reopened
 
 SNAPSHOT_HEADER = "livetree-snapshot"
 AGE_HEADER = "livetree-snapshot-age-seconds"
+OFFSETS_HEADER = "livetree-snapshot-offsets"
+LONGEST_OFFSETS = 1000  # what proxies let pass beside all else; `GET /model` has them in any case
 AGE_HEADER_BYTES = AGE_HEADER.encode()
 
 
@@ -61,8 +64,8 @@ def raw_snapshot_headers(published: Published) -> list[tuple[bytes, bytes]]:
 
 
 def snapshot_headers(published: Published) -> dict[str, str]:
-    """Return the headers that tell a client which snapshot answered, and how old it is."""
-    return {
+    """Return the headers that tell a client which snapshot answered, of what, and how old it is."""
+    headers = {
         # With the moment of publication: another start may reach the same count of events.
         "etag": f'"{published.snapshot.id}-{int(published.published_at * 1000):x}"',
         SNAPSHOT_HEADER: published.snapshot.id,
@@ -70,3 +73,7 @@ def snapshot_headers(published: Published) -> dict[str, str]:
         # A client may keep an answer if it asks whether it still holds; a shared cache may not.
         "cache-control": "private, no-cache",
     }
+    offsets = ",".join(f"{quote(name)}={offset}" for name, offset in published.offsets.items())
+    if 0 < len(offsets) <= LONGEST_OFFSETS:
+        headers[OFFSETS_HEADER] = offsets
+    return headers

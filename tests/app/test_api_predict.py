@@ -49,6 +49,7 @@ def test_one_row_gets_one_answer_with_snapshot_and_leaf(client: TestClient) -> N
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["livetree-snapshot"] == "snap-1"
     assert float(answer.headers["livetree-snapshot-age-seconds"]) > 0
+    assert answer.headers["livetree-snapshot-offsets"].startswith("events-0=")
     assert answer.json() == {
         "label": 7,
         "leaf": 2,

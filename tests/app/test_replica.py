@@ -97,6 +97,7 @@ def test_an_answer_carries_id_offsets_and_age_of_the_learners_snapshot(
     assert answer.json()["snapshot"] == "vfdt-600"
     assert answer.headers["livetree-snapshot"] == "vfdt-600"
     assert float(answer.headers["livetree-snapshot-age-seconds"]) > 59
+    assert answer.headers["livetree-snapshot-offsets"] == "events-0=600"
     assert model["offsets"] == {"events-0": 600}
     assert model["accuracy"] == 0.9
     assert model["window"]["events"] == 77

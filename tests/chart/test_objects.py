@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from app.api_settings import HttpSettings
-from tests.chart.rendering import CASES, CHART, ROOT, helm, objects, only, pods, rendered
+from tests.chart.rendering import CASES, CHART, ROOT, Object, helm, objects, only, pods, rendered
 
 VALIDATE = Path(sys.executable).with_name("kubernetes-validate")
 YAMLLINT = Path(sys.executable).with_name("yamllint")
@@ -142,10 +142,45 @@ def test_probes_and_ports_follow_the_settings() -> None:
     assert monitor["scheme"] == "https"
 
 
-def test_a_pod_has_time_to_write_its_last_checkpoint() -> None:
-    pod = only(objects(), "StatefulSet")["spec"]["template"]["spec"]
+@pytest.mark.parametrize("seconds", [HttpSettings().shutdown_seconds, 0.5, 90.5])
+def test_a_pod_has_time_to_finish_and_to_write_its_last_checkpoint(seconds: float) -> None:
+    found = objects("--set-json", f"settings.http.shutdownSeconds={seconds}")
+    grace = {
+        kind: only(found, kind)["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+        for kind in ("StatefulSet", "Deployment")
+    }
 
-    assert pod["terminationGracePeriodSeconds"] > 3 * HttpSettings().shutdown_seconds
+    assert grace["StatefulSet"] > 3 * seconds
+    assert grace["Deployment"] >= 5 + 2 * seconds  # preStopSeconds
+    assert seconds > 60 or grace == {"StatefulSet": 75, "Deployment": 50}  # values.yaml
+
+
+def test_settings_that_were_put_right_replace_a_pod_that_never_became_ready() -> None:
+    """Kubernetes would wait for it by default, through every upgrade and rollback."""
+    assert only(objects(), "StatefulSet")["spec"]["podManagementPolicy"] == "Parallel"
+
+
+def test_a_strict_network_policy_lets_helm_test_through() -> None:
+    found = objects(
+        "--set", "networkPolicy.enabled=true,networkPolicy.egress[0].ports[0].port=9093",
+        "--set", "networkPolicy.ingressFrom[0].podSelector.matchLabels.may=ask",
+    )  # fmt: skip
+    policy, asking = only(found, "NetworkPolicy")["spec"], only(found, "Pod")["metadata"]["labels"]
+    answering = only(found, "Deployment")["spec"]["template"]["metadata"]["labels"]
+
+    def open_to(rules: list[Object], side: str, labels: dict[str, str]) -> bool:
+        chosen = [
+            peer["podSelector"]["matchLabels"].items()
+            for rule in rules
+            if {"port": "http", "protocol": "TCP"} in rule.get("ports", [])
+            for peer in rule.get(side, [])
+        ]
+        return any(wanted <= labels.items() for wanted in chosen)
+
+    assert policy["podSelector"]["matchLabels"].items() <= asking.items()
+    assert open_to(policy["ingress"], "from", asking)
+    assert open_to(policy["egress"], "to", answering)
+    assert not open_to(policy["ingress"], "from", {"app.kubernetes.io/name": "livetree"})
 
 
 def test_new_settings_roll_the_pods() -> None:

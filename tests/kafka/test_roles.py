@@ -72,6 +72,10 @@ def ready(process: Livetree) -> None:
     process.wait_until(lambda: process.get("/readyz").status == 200)
 
 
+def wait_for_snapshot(process: Livetree, name: str) -> None:
+    process.wait_until(lambda: process.get("/model").json()["snapshot"]["id"] == name)
+
+
 def answer(process: Livetree) -> tuple[str, Any]:
     """Return what answered, and its predictions."""
     found = process.get("/predict", ASKED)
@@ -166,12 +170,12 @@ def test_a_broker_that_is_away_for_ten_seconds_costs_no_answer(kafka: Kafka, sta
 def test_no_snapshot_of_a_thousand_is_torn_under_load(
     kafka: Kafka, start: Any, make_settings: Callable[..., Settings]
 ) -> None:
-    replica = start("api", http={"workers": 2})
+    replicas = [start("api", http={"workers": 2}), start("api"), start("api")]
     snapshots = different_snapshots(12)
     expected = {snapshot.id: predicted(snapshot) for snapshot in snapshots}
     seen, torn, done = Counter[str](), [], threading.Event()
 
-    def ask() -> None:
+    def ask(replica: Livetree) -> None:
         with keeping(replica) as post:
             while not done.is_set():
                 found = post()
@@ -186,27 +190,29 @@ def test_no_snapshot_of_a_thousand_is_torn_under_load(
         )
     )
     publish(outlet, snapshots[0], 0)
-    ready(replica)
-    clients = [threading.Thread(target=ask) for _ in range(3)]
+    for replica in replicas:
+        ready(replica)
+    clients = [threading.Thread(target=ask, args=(replica,)) for replica in replicas]
     for client in clients:
         client.start()
     for number in range(1, PUBLICATIONS):
         publish(outlet, snapshots[number % len(snapshots)], number)
     last = snapshots[(PUBLICATIONS - 1) % len(snapshots)].id
-    for _ in range(8):  # whichever worker answers
-        replica.wait_until(lambda: replica.get("/model").json()["snapshot"]["id"] == last)
+    for replica in replicas * 8:  # whichever worker answers
+        wait_for_snapshot(replica, last)
     done.set()
     for client in clients:
         client.join()
     outlet.close()
-    found = metrics_of(replica)
 
     assert not torn
     assert len(seen) > len(snapshots) // 2
-    assert found['livetree_snapshots_received_total{worker="receiver"}'] > 100
-    for name, value in found.items():
-        if name.startswith("livetree_snapshots_refused_total"):
-            assert value == 0, name
+    for replica, labels in zip(replicas, ('{worker="receiver"}', "", ""), strict=True):
+        found = metrics_of(replica)
+        assert found[f"livetree_snapshots_received_total{labels}"] > 100
+        for name, value in found.items():
+            if name.startswith("livetree_snapshots_refused_total"):
+                assert value == 0, name
 
 
 def different_snapshots(count: int) -> list[Snapshot]:
@@ -266,7 +272,12 @@ def test_workers_share_a_port_and_one_that_is_killed_is_replaced(kafka: Kafka, s
     replica.wait_until(lambda: all(map(replica.get("/metrics").body.decode().count, info)))
     told = replica.get("/metrics").body.decode()
 
+    receiver, *workers = sorted(children(replica), key=lambda pid: len(mapped_files(pid)))
+    replica.wait_until(lambda: len({frozenset(mapped_files(pid)) for pid in workers}) == 1)
+
     assert len(pids) == 3
+    assert len(mapped_files(workers[0])) == 1  # one copy serves both
+    assert not mapped_files(receiver)
     assert told.count("# TYPE livetree_predictions_total counter") == 1
     replica.process.send_signal(signal.SIGTERM)
     assert replica.ended() == 0
@@ -278,6 +289,12 @@ def children(process: Livetree) -> set[int]:
     listed = Path(f"/proc/{process.process.pid}/task/{process.process.pid}/children")
     found = {int(pid) for pid in listed.read_text().split()} if listed.exists() else set()
     return {pid for pid in found if alive(pid)}
+
+
+def mapped_files(pid: int) -> set[str]:
+    """Return the device and number of each snapshot's file that a process has in its memory."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return {" ".join(line.split()[3:5]) for line in lines if "/livetree-workers-" in line}
 
 
 def alive(pid: int) -> bool:

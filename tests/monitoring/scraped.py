@@ -1,4 +1,4 @@
-"""`livetree serve` under traffic of every kind, and a Prometheus that scrapes it every second."""
+"""A service under traffic of every kind, a replica of it, and a Prometheus that scrapes both."""
 
 from __future__ import annotations
 
@@ -35,13 +35,17 @@ Series = list[tuple[dict[str, str], list[float]]]
 
 
 class Scraped:
-    """The service, its traffic and its Prometheus; ends with the block."""
+    """The service, its replica, its traffic and its Prometheus; ends with the block."""
 
     def __init__(self, broker: Broker, prometheus: str, folder: Path) -> None:
         self._broker, self._folder = broker, folder
         self.topic = broker.topic()
+        broker.create_topic(f"{self.topic}.snapshots")
         self.service = Served(self._settings(), folder / "livetree.yaml")
-        self.port = int(self.service.wait_for("listening")["port"])
+        self.replica = Served(self._settings() | {"role": "api"}, folder / "replica.yaml")
+        self.port, self.replica_port = (
+            int(each.wait_for("listening")["port"]) for each in (self.service, self.replica)
+        )
         self._stop = threading.Event()
         self._traffic = threading.Thread(target=self._send, daemon=True)
         self.config = self._configuration()
@@ -70,13 +74,14 @@ class Scraped:
             "schema": {"infer_from": 100},
             "tree": {"n_min": 50, "audit_fraction": 1.0},
             "publish": {"every_seconds": 0.2},
+            "snapshots": {"publish": True},
             "checkpoint": {"folder": str(self._folder / "checkpoints"), "every_seconds": 1},
             "auth": {"keys": KEY},
         }
 
     def _configuration(self) -> Path:
         path = self._folder / "prometheus.yml"
-        target = {"targets": [f"127.0.0.1:{self.port}"]}
+        target = {"targets": [f"127.0.0.1:{port}" for port in (self.port, self.replica_port)]}
         config = {
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(ALERTS)],
@@ -120,15 +125,19 @@ class Scraped:
         self._traffic.join()
         self._prometheus.terminate()
         self._prometheus.wait()
+        self.replica.kill()
         self.service.kill()
 
     def wait_until_watched(self) -> None:
         """Wait until Prometheus has seen the model learn and answer for some seconds."""
         learned = f"min_over_time(livetree_tree_depth[{WATCHED_SECONDS}s]) > 0"
         often = f"count_over_time(livetree_tree_depth[{WATCHED_SECONDS}s]) >= {WATCHED_SECONDS - 2}"
+        followed = f"delta(livetree_snapshots_received_total[{WATCHED_SECONDS}s]) > 1"
         log = self._folder / "prometheus.log"
-        self.service.wait(lambda: self.service.get("/readyz")[0] == 200, COLD_SECONDS)
-        wait(lambda: self._answers(f"({learned}) and ({often})"), log.read_text)
+        for each in (self.service, self.replica):
+            each.wait(lambda each=each: each.get("/readyz")[0] == 200, COLD_SECONDS)
+        seen = f"({learned}) and ({often}) and on () ({followed})"
+        wait(lambda: self._answers(seen), log.read_text)
 
     def _answers(self, query: str) -> bool:
         try:

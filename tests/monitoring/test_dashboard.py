@@ -118,6 +118,38 @@ def test_every_panel_shows_something_while_the_service_works(scraped: Scraped) -
     assert empty == []
 
 
+def test_each_process_is_behind_the_newest_snapshot_of_its_model(
+    promtool: str, tmp_path: Path
+) -> None:
+    (query,) = (query for name, query in QUERIES if name.startswith("Events behind"))
+    learned = {
+        '{instance="learner", model="scraped"}': 100,
+        '{instance="replica", model="scraped", worker="0"}': 60,
+        '{instance="replica", model="scraped", worker="1"}': 100,
+        '{instance="elsewhere", model="other"}': 900,
+    }
+    behind = dict(zip(learned, (0, 40, 0), strict=False))
+    test = {
+        "input_series": [
+            {"series": f"livetree_snapshot_events{labels}", "values": str(events)}
+            for labels, events in learned.items()
+        ],
+        "promql_expr_test": [
+            {
+                "expr": filled_in(query),
+                "eval_time": "0s",
+                "exp_samples": [
+                    {"labels": labels, "value": events} for labels, events in behind.items()
+                ],
+            }
+        ],
+    }
+    file = tmp_path / "test.json"  # JSON is YAML
+    file.write_text(json.dumps({"tests": [test]}))
+
+    subprocess.run([promtool, "test", "rules", str(file)], check=True)
+
+
 def test_a_misspelt_metric_would_show_as_an_empty_panel(scraped: Scraped) -> None:
     assert scraped.values("sum(rate(livetree_events_lerned_total[5s]))") == []
 

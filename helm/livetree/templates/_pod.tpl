@@ -44,6 +44,10 @@ securityContext:
   {{- toYaml .Values.podSecurityContext | nindent 2 }}
 {{- end }}
 
+{{- define "livetree.shutdownSeconds" -}}
+{{- dig "http" "shutdownSeconds" 20 .Values.settings | ceil | int | add 2 -}}
+{{- end }}
+
 {{- define "livetree.image" -}}
 {{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
 {{- end }}
