@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from app.errors import OffsetOutOfRange, SourceChanged, SourceError
+from app.line import Lines, whole_lines
 from app.log import Seldom, get_logger
 from app.settings import FileSettings
 from app.source import Record, Start
 
 log = get_logger(__name__)
+
+BLOCK_BYTES = 1 << 18  # to be read at a time; twice as many while no line ends
 
 
 class FileSource:
@@ -35,18 +38,20 @@ class FileSource:
         self._start = Start()
         self._file: BinaryIO | None = None
         self._position = 0
+        self._ahead = b""  # lines that are read, and not polled
         self._seldom = Seldom()
 
     def open(self, start: Start) -> None:
         """Remember where to begin; the file is opened once it is there."""
         self._start = start
 
-    def poll(self, limit: int) -> list[Record]:
+    def poll(self, limit: int) -> Sequence[Record]:
         """Return up to ``limit`` complete lines; waits a moment when there are none."""
-        records = self._read(limit) if self._opened() else []
-        if not records:
+        lines = self._read(limit) if self._opened() else None
+        if lines is None:
             time.sleep(self._wait_seconds)
-        return records
+            return []
+        return lines
 
     def _opened(self) -> bool:
         if self._file is not None:
@@ -69,21 +74,31 @@ class FileSource:
         self._file.seek(self._position)
         return True
 
-    def _read(self, limit: int) -> list[Record]:
+    def _read(self, limit: int) -> Lines | None:
+        ends = whole_lines(self._ahead)
+        while len(ends) < limit and (more := self._more()):
+            self._ahead += more
+            ends = whole_lines(self._ahead)
+        if not len(ends):
+            self._check_size()
+            return None
+        ends = ends[:limit]
+        size = int(ends[-1])
+        lines = Lines(self.topic, self._position, self._ahead[:size], ends)
+        self._ahead = self._ahead[size:]
+        self._position += size
+        return lines
+
+    def _more(self) -> bytes:
+        """Read the next complete lines; a last one without an end may still be written anew."""
         file = self._file
         assert file is not None
-        records: list[Record] = []
-        while len(records) < limit:
-            line = file.readline()
-            if not line.endswith(b"\n"):
-                file.seek(self._position)
-                break
-            value = line.strip() or None
-            records.append(Record(self.topic, 0, self._position, None, value))
-            self._position += len(line)
-        if not records:
-            self._check_size()
-        return records
+        file.seek(self._position + len(self._ahead))
+        block = more = file.read(BLOCK_BYTES)
+        while more and b"\n" not in more:
+            more = file.read(len(block))
+            block += more
+        return block[: block.rfind(b"\n") + 1]
 
     def _check_size(self) -> None:
         """Refuse a file that became shorter: it lost learned lines, or is another one."""
