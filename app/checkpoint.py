@@ -21,7 +21,7 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -39,6 +39,7 @@ from app.errors import (
     CheckpointUnwritable,
     CheckpointVersion,
 )
+from app.handover import Handover
 from app.history import NO_CHANGES, Changes, KeptChanges
 from app.log import get_logger
 from learner import Piece, SnapshotError, SnapshotVersion, seal
@@ -70,10 +71,10 @@ class Checkpoint:
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     changes: Changes = NO_CHANGES  # of the tree
     topic_id: str | None = None  # which topic of this name; None: not known when it was written
-    unsealed: Sequence[Piece] = ()  # a model to be written, instead of `model`: no digest yet
+    unsealed: Iterable[Piece] | None = None  # a model to be written once, with no digest yet
 
     @classmethod
-    def taken(cls, model: Sequence[Piece], **rest: Any) -> Checkpoint:
+    def taken(cls, model: Iterable[Piece], **rest: Any) -> Checkpoint:
         """Return the checkpoint of a model as of now."""
         return cls(
             model=b"",
@@ -89,17 +90,17 @@ class Checkpoint:
 
     def to_bytes(self) -> bytes:
         """Return the file's content."""
-        pieces = self.pieces()
+        pieces = list(self.pieces())
         return b"".join([*pieces, digest_of(pieces)])
 
-    def pieces(self) -> list[Piece]:
-        """Return the file's content up to its digest, not joined yet."""
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the file's content up to its digest."""
         header = {name: getattr(self, name) for name in HEADER_FIELDS}
         header |= {"offsets": {str(p): o for p, o in self.offsets.items()}}
         header |= {"changes": self.changes.to_dict()}
         text = msgspec.json.encode(header, order="sorted")
-        head = PREAMBLE.pack(MAGIC, FORMAT_VERSION, len(text)) + text
-        return [head, *(self.unsealed or [self.model[:-DIGEST_BYTES]])]
+        yield PREAMBLE.pack(MAGIC, FORMAT_VERSION, len(text)) + text
+        yield from [self.model[:-DIGEST_BYTES]] if self.unsealed is None else self.unsealed
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Checkpoint:
@@ -266,7 +267,7 @@ class CheckpointFolder:
                     "checkpoint before is learned again from the log"
                 ) from exc
             except (CheckpointUnreadable, SnapshotError, OSError) as exc:
-                if isinstance(exc, FileNotFoundError) and self.files() != files:
+                if not isinstance(exc, SnapshotError) and self.files() != files:
                     return self.restore(build)  # a learner at work dropped it for a newer one
                 self.unreadable += 1
                 faults.append(f"{path.name}: {exc}")
@@ -292,6 +293,8 @@ class CheckpointFolder:
         path = self.folder / f"{number:012d}{SUFFIX}"
         temporary = path.with_suffix(".tmp")
         try:
+            with suppress(FileNotFoundError):
+                self._spare.rename(temporary)
             size = _write(temporary, checkpoint)
             temporary.rename(path)
             self._sync_folder()
@@ -301,9 +304,33 @@ class CheckpointFolder:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
             raise CheckpointUnwritable(self._refused(exc)) from exc
-        for old in self.files()[self.keep :]:
-            self._remove(old)
+        self._drop_old()
         return size
+
+    @property
+    def _spare(self) -> Path:
+        """The file that was dropped last: the next one is written over it.
+
+        Its room on the disk need not be freed and found again, which takes a third of the time.
+        """
+        return self.folder / "spare"
+
+    def _drop_old(self) -> None:
+        old = self.files()[self.keep :]
+        for path in old[1:]:
+            self._remove(path)
+        if old and old[0].is_file():
+            self._make_spare(old[0])
+        elif old:
+            self._remove(old[0])
+
+    def _make_spare(self, path: Path) -> None:
+        try:
+            path.replace(self._spare)
+            # Before it is written over: a checkpoint must not come back with other content.
+            self._sync_folder()
+        except OSError as exc:
+            log.warning("file not removed", path=str(path), reason=exc.strerror)
 
     def _remove(self, path: Path) -> None:
         """Remove what is not needed; that it stays costs room, not safety."""
@@ -329,17 +356,24 @@ class CheckpointFolder:
 
 def _write(path: Path, checkpoint: Checkpoint) -> int:
     """Write the file, and sync it; returns its size in bytes."""
-    pieces = checkpoint.pieces()
-    with ThreadPoolExecutor(1) as beside, path.open("wb") as file:
-        digest = beside.submit(digest_of, pieces)  # while the disk is busy
-        for piece in pieces:
-            file.write(piece)
+    written = Handover()
+    with ThreadPoolExecutor(1) as beside, path.open("r+b" if path.exists() else "wb") as file:
+        digest = beside.submit(digest_of, written)  # while the disk is busy
+        written.fill(_written(file, checkpoint.pieces()))
         file.flush()
         os.fdatasync(file.fileno())
         file.write(digest.result())
+        file.truncate()  # what is left of the one before
         file.flush()
         os.fsync(file.fileno())
         return file.tell()
+
+
+def _written(file: BinaryIO, pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield pieces as they are written."""
+    for piece in pieces:
+        file.write(piece)
+        yield piece
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:

@@ -20,6 +20,7 @@ from app.checkpoint import Checkpoint, CheckpointFolder
 from app.deadletter import DeadLetters, NoDeadLetters
 from app.distributed.load import Executor
 from app.errors import AppError, CheckpointUnwritable, RegistryUnreachable, Unexpected
+from app.handover import Handover
 from app.history import Changes, History
 from app.log import Seldom, get_logger
 from app.mesh import MeshSource
@@ -285,8 +286,9 @@ class Consumer:
             self._checkpoint.done()
             return
         copying = time.perf_counter()
+        pieces, copied = tree.to_pieces(), Handover()
         checkpoint = Checkpoint.taken(
-            model=tree.to_pieces(),
+            model=copied,
             offsets=self._positions(),
             topic=self.source.topic,
             identity=self.source.identity(),
@@ -296,9 +298,10 @@ class Consumer:
             evaluation=self.training.evaluation.to_dict(),
             changes=self._history.changes(),
         )
-        self._metrics.checkpoint_pause.observe(time.perf_counter() - copying)
         written = self._writer.submit(_write, self._checkpoints, checkpoint, started)
         self._writing = _Writing(checkpoint, written)
+        copied.fill(pieces)  # the first of them are being written by now
+        self._metrics.checkpoint_pause.observe(time.perf_counter() - copying)
 
     def _end_checkpoint(self, writing: _Writing, *, final: bool = False) -> None:
         """Wait until it is written, if it is not yet; tell the broker how far it reaches."""

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from app.checkpoint import Checkpoint, CheckpointFolder
+from app.handover import Handover
 from benchmarks.measurement import OURS, Measurement, interleaved, options, report
 from learner import Batch, Codes, Encoder, Feature, Kind, Schema, StreamingTree, seal
 from learner.publication import OF_NODES, OF_SLOTS, Publisher
@@ -144,13 +145,13 @@ class Saving:
         self.folder = CheckpointFolder(folder, keep=1)
         self.pauses: list[float] = []
         self._plain = folder / "plain"
-        parts = tree.to_pieces()
+        parts = list(tree.to_pieces())
         self._content = b"".join([*parts, seal(parts)[0]])
 
     def ours(self) -> tuple[float, float]:
         """Seconds until a checkpoint is safe, on the wall and of the CPU."""
         began, used = perf_counter(), process_time()
-        self.folder.save(self._taken())
+        self._begun().join()
         return perf_counter() - began, process_time() - used
 
     def plain(self) -> tuple[float, float]:
@@ -162,13 +163,17 @@ class Saving:
             os.fsync(file.fileno())
         return perf_counter() - began, process_time() - used
 
-    def _taken(self) -> Checkpoint:
-        began = thread_time()
-        parts = self.tree.to_pieces()
-        self.pauses.append(thread_time() - began)
-        return Checkpoint.taken(
-            parts, offsets={0: 1}, topic="t", identity=None, events=self.tree.counters().events
-        )
+    def _begun(self) -> threading.Thread:
+        """The thread that writes a checkpoint whose model is copied by now."""
+        began = perf_counter()
+        parts, copied = self.tree.to_pieces(), Handover()
+        events = self.tree.counters().events
+        taken = Checkpoint.taken(copied, offsets={0: 1}, topic="t", identity=None, events=events)
+        writer = threading.Thread(target=self.folder.save, args=(taken,))
+        writer.start()
+        copied.fill(parts)
+        self.pauses.append(perf_counter() - began)
+        return writer
 
     @property
     def size_bytes(self) -> int:
@@ -182,8 +187,7 @@ class Saving:
         learned, began = 0, perf_counter()
         while perf_counter() - began < 2.0:
             if saving and not writer.is_alive():
-                writer = threading.Thread(target=self.folder.save, args=(self._taken(),))
-                writer.start()
+                writer = self._begun()
             for at in range(0, CHUNK, 1000):
                 self.tree.learn(batch.part(at, at + 1000), labels[at : at + 1000])
             learned += CHUNK

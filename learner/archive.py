@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,34 +45,46 @@ _MOST_DIMENSIONS = 4
 _LONGEST = 1 << 31  # along one dimension; an empty array may be long along others
 
 Array = npt.NDArray[Any]
+Made = Callable[[], Array]
 Piece = bytes | memoryview
 Bytes = bytes | bytearray | memoryview
 
 
 def pack(named: dict[str, Array]) -> bytes:
     """Arrays by name as bytes."""
-    parts = pieces(named)
+    parts = list(Pieces(named))
     return b"".join([*parts, seal(parts)[0]])
 
 
-def pieces(named: dict[str, Array], form: Form = MODEL) -> list[Piece]:
-    """The bytes of ``pack`` up to the digest, one after the other; large arrays are not copied."""
-    parts: list[Piece] = [form.magic + struct.pack("<II", form.version, len(named))]
-    at = len(parts[0])
-    for name in sorted(named):
-        array = np.ascontiguousarray(named[name])
-        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-        dtype = array.dtype.newbyteorder("<").str.encode()
-        head = struct.pack("<H", len(name.encode())) + name.encode()
-        head += struct.pack("<B", len(dtype)) + dtype + struct.pack("<B", array.ndim)
-        head += struct.pack(f"<{array.ndim}Q", *array.shape)
-        head += bytes(-(at + len(head)) % form.alignment)
-        parts += [head, array.reshape(-1).view(np.uint8).data]
-        at += len(head) + array.nbytes
-    return parts
+class Pieces:
+    """The bytes of ``pack`` up to the digest, one after the other; large arrays are not copied.
+
+    An array that is a function is made when its turn comes.
+    """
+
+    def __init__(self, named: Mapping[str, Array | Made], form: Form = MODEL) -> None:
+        self._named, self._form = named, form
+
+    def __iter__(self) -> Iterator[Piece]:
+        form, named = self._form, self._named
+        begin = form.magic + struct.pack("<II", form.version, len(named))
+        yield begin
+        at = len(begin)
+        for name in sorted(named):
+            given = named[name]
+            array = np.ascontiguousarray(given() if callable(given) else given)
+            array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            dtype = array.dtype.newbyteorder("<").str.encode()
+            head = struct.pack("<H", len(name.encode())) + name.encode()
+            head += struct.pack("<B", len(dtype)) + dtype + struct.pack("<B", array.ndim)
+            head += struct.pack(f"<{array.ndim}Q", *array.shape)
+            head += bytes(-(at + len(head)) % form.alignment)
+            yield head
+            yield array.reshape(-1).view(np.uint8).data
+            at += len(head) + array.nbytes
 
 
-def seal(parts: Sequence[Piece]) -> tuple[bytes, str]:
+def seal(parts: Iterable[Piece]) -> tuple[bytes, str]:
     """The digest that follows these bytes, and the SHA-256 of all with it: the model's hash."""
     digest = hashlib.sha256()
     for part in parts:

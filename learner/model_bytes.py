@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from learner.archive import Piece, pieces, unpack
+from learner.archive import Made, Pieces, unpack
 from learner.encoder import Encoder
 from learner.errors import LearnerError, SnapshotError
 from learner.fault import stored_array
@@ -82,30 +82,34 @@ def model_pieces(
     variant: str,
     params: TreeParams,
     underway: Mapping[str, Array],
-) -> list[Piece]:
+) -> Pieces:
     """The canonical bytes of a model in pieces, up to their digest.
 
-    Every array is copied once, and only here: the tree may learn on while they are written.
+    Every array is copied once, and large ones not before their turn: whoever goes through the
+    pieces can hand one on to be written while the next one is copied.
     """
-    named = encoder_arrays(encoder)
-    named |= about_arrays(variant, params)
+    named: dict[str, Array | Made] = {**encoder_arrays(encoder), **about_arrays(variant, params)}
     named |= _owned_nodes(tree) | _statistics(tree, sizes, encoder) | owned_totals(tree)
     named |= _owned_entries(tree) | _owned_candidates(tree, sizes, encoder)
-    return pieces(named | dict(underway))
+    return Pieces(named | dict(underway))
 
 
-def _owned_nodes(tree: Tree) -> dict[str, Array]:
+def _owned_nodes(tree: Tree) -> dict[str, Array | Made]:
     used, classes = int(tree.counts[NODES]), int(tree.counts[CLASSES])
-    named = _fields("node", tree.node[:used]) | _fields("fact", tree.fact[:used])
+    named: dict[str, Array | Made] = {}
+    for name, records in (("node", tree.node), ("fact", tree.fact)):
+        for key, column in _fields(name, records[:used]).items():
+            named[key] = column.copy
     keeps = keeping_nodes(tree)
     named["node.slot"] = np.where(keeps, np.cumsum(keeps) - 1, -1).astype(np.int32)
-    named["tree.votes"] = tree.votes[:used, :classes].copy()
-    named["tree.seen"] = tree.seen[:used, :classes].copy()
+    named["tree.votes"] = tree.votes[:used, :classes].copy
+    named["tree.seen"] = tree.seen[:used, :classes].copy
     return named
 
 
 def _fields(name: str, records: Array) -> dict[str, Array]:
-    return {f"{name}.{field}": records[field].copy() for field in _RECORDS[name].names or ()}
+    """The fields of records, as views of them."""
+    return {f"{name}.{field}": records[field] for field in _RECORDS[name].names or ()}
 
 
 def owned_slots(tree: Tree) -> Array:
@@ -125,19 +129,22 @@ def of_values(array: Array, sizes: Sizes, encoder: Encoder) -> Array:
     return array.take(np.concatenate([*places, np.zeros(0, np.int64)]).astype(np.int64), axis=-1)
 
 
-def _statistics(tree: Tree, sizes: Sizes, encoder: Encoder) -> dict[str, Array]:
+def _statistics(tree: Tree, sizes: Sizes, encoder: Encoder) -> dict[str, Array | Made]:
     """Statistics, in the order of the nodes."""
     classes, tokens = int(tree.counts[CLASSES]), int(tree.counts[TOKENS])
     slots = owned_slots(tree)
-    named = _fields("slot", tree.slot.take(slots))
-    named["tree.moments"] = tree.moments.take(slots, axis=0)[:, :classes]
-    values = of_values(tree.values.take(slots, axis=0), sizes, encoder)
-    named["tree.values"] = values[:, :classes]
-    named["tree.tokens"] = tree.tokens.take(slots, axis=0)[:, :classes, :tokens]
+
+    def values() -> Array:
+        return of_values(tree.values.take(slots, axis=0), sizes, encoder)[:, :classes]
+
+    named: dict[str, Array | Made] = {**_fields("slot", tree.slot.take(slots))}
+    named["tree.moments"] = lambda: tree.moments.take(slots, axis=0)[:, :classes]
+    named["tree.values"] = values
+    named["tree.tokens"] = lambda: tree.tokens.take(slots, axis=0)[:, :classes, :tokens]
     named["tree.barred"] = tree.barred.take(slots, axis=0)
     named["tree.barred_tokens"] = tree.barred_tokens.take(slots, axis=0)[:, :tokens]
     if len(tree.bins):
-        named["tree.bins"] = tree.bins.take(slots, axis=0)[:, :, :classes]
+        named["tree.bins"] = lambda: tree.bins.take(slots, axis=0)[:, :, :classes]
         named["tree.bin_shape"] = tree.bin_shape.take(slots, axis=0)
     return named
 

@@ -12,7 +12,7 @@ import hashlib
 
 import numpy as np
 
-from learner.archive import SNAPSHOT, Bytes, Piece, pieces, seal, unpack
+from learner.archive import SNAPSHOT, Bytes, Piece, Pieces, seal, unpack
 from learner.encoder import Encoder
 from learner.errors import LearnerError, SnapshotError, SnapshotVersion
 from learner.fault import Array, Named, stored_array
@@ -66,7 +66,7 @@ def pack_snapshot(snapshot: Snapshot) -> list[Piece]:
     if snapshot._rules.predictor != MAJORITY:
         arrays |= _of_slots(tree, snapshot._sizes, encoder)
     named |= {f"tree.{name}": _as_words(array) for name, array in arrays.items()}
-    parts = pieces(named, SNAPSHOT)
+    parts = list(Pieces(named, SNAPSHOT))
     return [*parts, seal(parts)[0]]
 
 

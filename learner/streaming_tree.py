@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from learner.archive import Piece, seal
+from learner.archive import Pieces, seal
 from learner.batch import HEAVIEST, Batch, dense_batch
 from learner.encoder import Encoder
 from learner.errors import LearnerError, ParamsError
@@ -387,13 +387,14 @@ class StreamingTree:
 
     def to_bytes(self) -> bytes:
         """The whole model with its encoder; equal models give equal bytes."""
-        parts = self.to_pieces()
+        parts = list(self.to_pieces())
         return b"".join([*parts, seal(parts)[0]])
 
-    def to_pieces(self) -> list[Piece]:
+    def to_pieces(self) -> Pieces:
         """The bytes of ``to_bytes`` without the digest at their end, not joined yet.
 
-        They are a copy, which does not move when the tree learns on; ``seal`` has their digest.
+        Each is copied when its turn comes: the tree may learn on when one has gone through all of
+        them, and those that one has kept do not move then. ``seal`` has their digest.
         """
         self._keep_up()
         return model_pieces(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learner.archive import Piece
+from learner.archive import Pieces
 from learner.batch import Batch
 from learner.errors import LearnerError, ParamsError
 from learner.kernels.jit import by_reference, direct
@@ -377,7 +377,7 @@ class VerticalTree(StreamingTree):
             del tree, counts  # arrays grow where nobody else holds them
             self._fit(more)
 
-    def to_pieces(self) -> list[Piece]:
+    def to_pieces(self) -> Pieces:
         """The bytes of the whole model, which do not tell how many workers learned it."""
         self._keep_up()
         whole, sizes = self._whole()

@@ -21,6 +21,7 @@ from app.errors import (
     CheckpointUnreadable,
     CheckpointUnwritable,
 )
+from app.handover import Handover
 from learner import seal
 
 SHAPING: dict[str, Any] = {"variant": "vfdt", "tree": {"tau": 0.05}, "schema": {"declared": None}}
@@ -157,6 +158,46 @@ def test_a_crash_while_writing_leaves_the_old_one(
     assert found is not None
     assert found.events == 1
     assert not list(folder.folder.glob("*.tmp"))
+
+
+def test_the_file_that_was_dropped_is_written_over(folder: CheckpointFolder) -> None:
+    """Also by a shorter one, and it is never taken for a checkpoint."""
+    for events in range(1, 5):
+        folder.save(checkpoint(events))
+    spare = folder.folder / "spare"
+    room = spare.stat().st_ino
+    before = spare.stat().st_size
+    assert len(folder.files()) == 2
+
+    shorter = checkpoint(5, model=checkpoint(1).model)
+    size = folder.save(shorter)
+
+    newest = folder.files()[0]
+    assert newest.stat().st_ino == room
+    assert newest.stat().st_size == size == len(shorter.to_bytes()) < before
+    assert folder.load() == shorter
+    assert [Checkpoint.from_bytes(p.read_bytes()).events for p in folder.files()] == [5, 4]
+    assert spare.stat().st_ino != room
+
+
+def test_a_model_that_cannot_be_copied_to_its_end_makes_no_checkpoint(
+    folder: CheckpointFolder,
+) -> None:
+    folder.save(checkpoint(1))
+    copied = Handover()
+
+    def pieces() -> Iterator[bytes]:
+        yield checkpoint().model[:100]
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        copied.fill(pieces())
+    with pytest.raises(RuntimeError, match="not whole"):
+        folder.save(checkpoint(2, model=b"", unsealed=copied))
+
+    found = folder.load()
+    assert found is not None
+    assert found.events == 1
 
 
 def test_leftovers_of_a_crash_are_removed(tmp_path: Path) -> None:

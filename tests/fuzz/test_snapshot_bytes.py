@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learner import BadValue, Snapshot, SnapshotError, SnapshotReader, StreamingTree
-from learner.archive import SNAPSHOT, pieces, seal, unpack
+from learner.archive import SNAPSHOT, Pieces, seal, unpack
 from learner.kernels.tree import NODE
 from learner.snapshot_bytes import pack_snapshot
 from tests.fuzz.child import in_child
@@ -63,7 +63,7 @@ def mutant(data: bytes, rng: random.Random) -> tuple[str, bytearray]:
             if array.shape == (count,) and array.dtype.kind in "iuf":
                 whole[field] = array
     named["tree.node"] = whole.view("<i8").reshape(count, NODE.itemsize // 8)
-    parts = pieces(named, SNAPSHOT)
+    parts = list(Pieces(named, SNAPSHOT))
     return told, bytearray(b"".join([*parts, seal(parts)[0]]))
 
 

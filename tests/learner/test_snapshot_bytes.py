@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from learner import Snapshot, SnapshotError, SnapshotReader, SnapshotVersion, StreamingTree
-from learner.archive import SNAPSHOT, pieces, seal, unpack
+from learner.archive import SNAPSHOT, Pieces, seal, unpack
 from learner.snapshot_bytes import layout_number, pack_snapshot
 from tests.fuzz.model import MODELS, real_model, records
 
@@ -131,5 +131,5 @@ def test_an_array_too_many_is_refused() -> None:
 
 
 def sealed(named: dict[str, np.ndarray]) -> bytearray:
-    parts = pieces(named, SNAPSHOT)
+    parts = list(Pieces(named, SNAPSHOT))
     return bytearray(b"".join([*parts, seal(parts)[0]]))
