@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from app.distributed.threads import Threads
 from app.evaluation import Prequential
 from app.format import JsonFormat
 from app.intake import warm_up_intake
@@ -60,8 +61,11 @@ def warm_up_workers() -> float:
     """Do the same for a tree that spreads its statistics over workers; return the seconds."""
     started = time.perf_counter()
     haste = {name: HASTE[name] for name in ("n_min", "n_first", "tau")}
-    tree = StreamingTree(_encoder(), "vht", **haste)
-    _exercise(VerticalTree(tree, InProcess(), Vertical(workers=2)))
+    threads = Threads()
+    for workers in (InProcess(), threads):
+        tree = StreamingTree(_encoder(), "vht", **haste)
+        _exercise(VerticalTree(tree, workers, Vertical(workers=2)))
+    threads.close()
     return time.perf_counter() - started
 
 

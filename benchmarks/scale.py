@@ -2,8 +2,9 @@
 
 python -m benchmarks.scale [--json] [--quick] [--data FOLDER]
 
-leaves   10 million events and 100,000 leaves: nanoseconds an event, their slope by doublings of
-         the leaves, bytes of the arrays beside the bytes of the counts in them, and the peak
+leaves   10 million events and 100,000 leaves: nanoseconds an event, beside those of a loop that
+         only writes to as much memory, their slope by doublings of the leaves, bytes of the arrays
+         beside the bytes of the counts in them, and the peak
 width    784 numbers and 10 classes (mnist.csv.gz of the folder, or made-up images)
 sparse   sets of words out of 100, 1,000 and 10,000: an event should cost what it holds
 """
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import thread_time
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -32,6 +34,9 @@ BATCH = 1000
 NOISE = 0.3  # of the labels: no leaf is ever pure, and all go on splitting
 GROWING = {"n_min": 100.0, "tau": 1.0}  # every attempt ends in a tie, and splits
 PIXELS, DIGITS = 784, 10
+
+Floats = npt.NDArray[np.float64]
+Places = npt.NDArray[np.int64]
 
 
 def learn(tree: StreamingTree, batch: Batch, y: Codes) -> float:
@@ -50,6 +55,45 @@ def count_bytes(tree: StreamingTree) -> int:
     of_class += encoder.token_count
     slots, nodes, classes = int(arrays.counts[SLOTS]), int(arrays.counts[NODES]), encoder.classes
     return 8 * len(classes) * (slots * of_class + 2 * nodes)
+
+
+def attempts_of(tree: StreamingTree) -> int:
+    """How often a leaf was asked to split."""
+    counters = tree.counters()
+    return counters.splits_bound + counters.splits_tie + counters.no_split
+
+
+@numba.njit
+def write_rows(
+    node: Floats, votes: Floats, moments: Floats, values: Floats, leaf: Places, label: Places
+) -> None:
+    """What an event writes to at its leaf, and nothing else."""
+    for i in range(len(leaf)):
+        at, k = leaf[i], label[i]
+        node[at, 0] += 1.0
+        votes[at, k] += 1.0
+        for j in range(moments.shape[2] - 1):  # not those of gaps
+            for column in range(moments.shape[3]):
+                moments[at, k, j, column] += 1.0
+        for column in range(0, values.shape[2], 5):
+            values[at, k, column] += 1.0
+
+
+def memory_alone(tree: StreamingTree, size: int, events: int = 200_000) -> float:
+    """Nanoseconds to write to a random one of so many leaves."""
+    of, rng = tree._tree, np.random.default_rng(1)
+    arrays = (
+        np.zeros((size, 16)),
+        *(np.zeros((size, *array.shape[1:])) for array in (of.votes, of.moments, of.values)),
+    )
+    label = rng.integers(0, of.votes.shape[1], events)
+    best = np.inf
+    for _ in range(4):  # the first one compiles
+        leaf = rng.integers(0, size, events)
+        began = thread_time()
+        write_rows(*arrays, leaf, label)
+        best = min(best, thread_time() - began)
+    return best / events * 1e9
 
 
 def held_bytes(tree: StreamingTree) -> int:
@@ -74,24 +118,42 @@ def leaves(quick: bool) -> Iterator[Measurement]:
             batch, y = stream.take(CHUNK)
             random = rng.integers(0, 5, CHUNK).astype(np.int32)
             y = np.where(rng.random(CHUNK) < NOISE, random, y)
+            before = attempts_of(tree)
             seconds, shape = learn(tree, batch, y), tree.shape()
-            found.append((done + CHUNK, shape.leaves, seconds / CHUNK * 1e9, shape.depth))
+            tried = (attempts_of(tree) - before) / CHUNK
+            found.append((done + CHUNK, shape.leaves, seconds / CHUNK * 1e9, shape.depth, tried))
             tell(done + CHUNK)
+    peak = peak_bytes() - base
     step = max(1, len(found) // 8)
     for end in range(step, len(found) + 1, step):
-        learned, size, _, depth = found[end - 1]
-        median = float(np.median([line[2] for line in found[end - step : end]]))
-        yield Measurement("scale, leaves", "vfdt", median, "ns/event", case=f"{learned:,} events",
-                          facts={"leaves": size, "depth": depth})  # fmt: skip
-    settled = found[len(found) // 20 :]
-    slope = np.polyfit(np.log2([line[1] for line in settled]), [line[2] for line in settled], 1)[0]
+        learned, size, _, depth, _ = found[end - 1]
+        part = found[end - step : end]
+        median = float(np.median([line[2] for line in part]))
+        facts = {"leaves": size, "depth": depth, "attempts": float(np.mean([p[4] for p in part]))}
+        case = f"{learned:,} events"
+        yield Measurement("scale, leaves", "vfdt", median, "ns/event", case=case, facts=facts)
+        alone = memory_alone(tree, size)
+        yield Measurement("scale, leaves", "writing to as much memory", alone, "ns/event",
+                          alone / median, case)  # fmt: skip
+    settled = np.array(found[len(found) // 20 :])
+    doublings, ns, tried = np.log2(settled[:, 1]), settled[:, 2], settled[:, 4]
+    slope = np.polyfit(doublings, ns, 1)[0]
     yield Measurement("scale, leaves", "vfdt", float(slope), "ns/doubling of the leaves")
+    # Arrays that grow make single chunks slow: a fit to the calm half of the chunks, twice.
+    fit = np.column_stack([doublings, tried, np.ones(len(ns))])
+    calm = np.ones(len(ns), bool)
+    for _ in range(2):
+        weights = np.linalg.lstsq(fit[calm], ns[calm], rcond=None)[0]
+        off = np.abs(ns - fit @ weights)
+        calm = off <= np.median(off)
+    case = "at equal attempts"
+    yield Measurement("scale, leaves", "vfdt", weights[0], "ns/doubling of the leaves", case=case)
+    yield Measurement("scale, leaves", "vfdt", weights[1], "ns/attempt that splits", case=case)
     held, counts = held_bytes(tree), count_bytes(tree)
     yield Measurement(
         "scale, memory", "bytes of the counts", held, "bytes", counts / held, "all arrays",
         ">= 0.83", {"over_counts": held / counts, "of_a_leaf": held / tree.shape().leaves},
     )  # fmt: skip
-    peak = peak_bytes() - base
     yield Measurement("scale, memory", "bytes of the arrays", peak, "bytes", held / peak,
                       "peak of the process while it grew")  # fmt: skip
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from learner.archive import Piece, seal
 from learner.batch import HEAVIEST, Batch, Codes, dense_batch
-from learner.board import Board, BoardReader
+from learner.board import Board
 from learner.encoder import LONGEST_TEXT, Encoder
 from learner.errors import (
     BadValue,
@@ -23,10 +23,23 @@ from learner.errors import (
 )
 from learner.explanation import Counterfactual, Decision, Evidence, Explanation, Factor
 from learner.facts import SplitFacts
+from learner.following import BoardReader
 from learner.holding import held_bytes, reopened, set_apart
 from learner.in_process import InProcess
+from learner.leading import Leader, Led, Stretch
 from learner.local_statistics import Beginning, LocalStatistics, Share
-from learner.message import Block, Distant, Done, Events, LocalResult, Message, Wave
+from learner.message import (
+    Block,
+    Child,
+    Distant,
+    Done,
+    Drop,
+    Events,
+    Known,
+    LocalResult,
+    Message,
+    Wave,
+)
 from learner.neighbourhood import Change
 from learner.params import TreeParams
 from learner.prospect import LeafCopy, Option, Prospect
@@ -36,13 +49,14 @@ from learner.snapshot import Counters, NodeView, Shape, Snapshot, Step
 from learner.snapshot_bytes import SnapshotReader, pack_snapshot
 from learner.streaming_tree import SplitRecord, StreamingTree
 from learner.variants import VARIANTS, Variant
-from learner.vertical import Vertical, VerticalCounters, Workers, unfit
+from learner.vertical import AtABoard, Vertical, VerticalCounters, Workers, unfit
 from learner.vertical_tree import VerticalTree
 
 __all__ = [
     "HEAVIEST",
     "LONGEST_TEXT",
     "VARIANTS",
+    "AtABoard",
     "BadValue",
     "Batch",
     "Beginning",
@@ -50,12 +64,14 @@ __all__ = [
     "Board",
     "BoardReader",
     "Change",
+    "Child",
     "Codes",
     "Counterfactual",
     "Counters",
     "Decision",
     "Distant",
     "Done",
+    "Drop",
     "EncodeError",
     "Encoder",
     "Events",
@@ -65,8 +81,11 @@ __all__ = [
     "Feature",
     "InProcess",
     "Kind",
+    "Known",
+    "Leader",
     "LeafCopy",
     "LearnerError",
+    "Led",
     "LocalResult",
     "LocalStatistics",
     "Message",
@@ -88,6 +107,7 @@ __all__ = [
     "SplitRecord",
     "Step",
     "StreamingTree",
+    "Stretch",
     "TreeParams",
     "UnknownLabel",
     "UnknownNode",

@@ -16,16 +16,9 @@ import numpy.typing as npt
 from learner.batch import Batch
 from learner.errors import LearnerError, WorkerLost
 from learner.kernels.jit import by_reference, direct
-from learner.kernels.rules import (
-    BEST_COLUMN,
-    BEST_KIND,
-    BEST_PLACE,
-    RANKING,
-    SECOND_COLUMN,
-    SECOND_KIND,
-    SECOND_PLACE,
-)
-from learner.kernels.tree import CONTAINS, LEAF, MULTIWAY, NOWHERE, NUMERIC, Layout, Tree
+from learner.kernels.rules import RANKING
+from learner.kernels.share import own_barred
+from learner.kernels.tree import Layout, Tree
 from learner.message import (
     Block,
     Child,
@@ -80,13 +73,21 @@ class Share(NamedTuple):
     nominal: tuple[int, int]
 
     @classmethod
-    def of(cls, worker: int, workers: int, known: Known) -> Share:
-        """The worker's part of what is known when the workers begin."""
+    def of(cls, worker: int, workers: int, known: Known, spared: int = 0) -> Share:
+        """The worker's part of what is known when the workers begin.
+
+        The first one gets so many columns fewer than the others, where it has other work besides.
+        """
+        everything = len(known.numeric) + len(known.nominal)
+
+        def start(columns: int, at: int) -> int:
+            less = (workers - 1) * spared * columns // max(1, everything)
+            first = max(0, columns - less) // workers
+            return first + (columns - first) * (at - 1) // max(1, workers - 1) if at else 0
 
         def part(columns: int) -> tuple[int, int]:
             last = worker == workers - 1
-            end = columns * (worker + 1) // workers
-            return columns * worker // workers, -1 if last else end
+            return start(columns, worker), -1 if last else start(columns, worker + 1)
 
         return cls(worker, workers, part(len(known.numeric)), part(len(known.nominal)))
 
@@ -255,18 +256,22 @@ class LocalStatistics:
             scratch_reference(new_scratch(sizes, self._rules)),
         )
 
+    def make_room(self, leaves: int) -> None:
+        """So many leaves are about to begin."""
+        self._fit(leaves)
+
     @property
-    def room(self) -> tuple[int, int]:
-        """Branches and classes that an answer may have."""
-        return self._sizes.widest, self._sizes.classes
+    def last_block(self) -> int:
+        """The block that began last, of those that are not done."""
+        return max(self._blocks)
 
     def arguments(self, block: int) -> tuple[Any, ...]:
         """What a kernel needs to count the events of a block."""
-        return *self._handles, *self._blocks[block], self._numbers
+        return *self._handles, *self._blocks[block], self._numbers, self._positions
 
     def taking(self, events: Events) -> tuple[Any, ...]:
         """The same for events of no block."""
-        return *self._handles, events_reference(events), False, self._numbers
+        return *self._handles, events_reference(events), False, self._numbers, self._positions
 
     def pass_over(self, number: int, events: int) -> None:
         """Messages up to this one have come another way, with so many events."""
@@ -274,7 +279,7 @@ class LocalStatistics:
         self.events += events
 
     def _count(self, wave: Wave) -> list[LocalResult]:
-        questions, (widest, classes) = len(wave.asked), self.room
+        questions, widest, classes = len(wave.asked), self._sizes.widest, self._sizes.classes
         rankings = np.zeros((questions, RANKING))
         counts = np.zeros((questions, widest, classes))
         values = np.zeros((questions, widest), np.int32)
@@ -285,50 +290,28 @@ class LocalStatistics:
         if not finite:
             raise LearnerError(INFINITE)
         self.events += len(wave.rows)
-        return self.results(wave.split_ids, rankings, counts, values)
-
-    def results(
-        self, split_ids: Longs, rankings: Floats, counts: Floats, values: Codes
-    ) -> list[LocalResult]:
-        """The answers to some questions, from what a kernel has written of each."""
-        results = []
-        for split_id, ranking, of_branch, value in zip(
-            split_ids.tolist(), rankings, counts, values, strict=False
-        ):
-            branches = int(ranking[BRANCHES]) if ranking[BEST_KIND] != LEAF else 0
-            self._rename(ranking)
-            results.append(
-                LocalResult(split_id, self.share.worker, ranking, of_branch[:branches], value)
-            )
-        return results
-
-    def _rename(self, ranking: Floats) -> None:
-        """Columns and places as the whole schema has them."""
-        share = self.share
-        for kind, column, place in (
-            (BEST_KIND, BEST_COLUMN, BEST_PLACE),
-            (SECOND_KIND, SECOND_COLUMN, SECOND_PLACE),
-        ):
-            if ranking[kind] == LEAF:
-                continue
-            ranking[place] = self._positions[int(ranking[place])]
-            if ranking[kind] == NUMERIC:
-                ranking[column] += share.numeric[0]
-            elif ranking[kind] == CONTAINS:
-                ranking[column] = ranking[column] * share.workers + share.worker
-            else:
-                ranking[column] += share.nominal[0]
+        return results_of(self.share.worker, wave.split_ids, rankings, counts, values)
 
     def _drop(self, drop: Drop) -> None:
         """A leaf has split; on which column matters where it is one's own."""
         self._fit(len(drop.branch_counts))
-        own = drop.column - self.share.nominal[0]
-        mine = drop.kind == MULTIWAY and 0 <= own < len(self._known.nominal)
+        barred = own_barred(self._handles[1], self._numbers, drop.kind, drop.column)
         counts = np.zeros((len(drop.branch_counts), self._sizes.classes))
         width = min(drop.branch_counts.shape[1], self._sizes.classes)
         counts[:, :width] = drop.branch_counts[:, :width]
-        drop_leaf(*self._handles[:3], drop.leaf, own if mine else NOWHERE, counts)
+        drop_leaf(*self._handles[:3], drop.leaf, barred, counts)
 
     def _adopt(self, child: Child) -> None:
         self._fit(1)
         new_child(*self._handles[:3], child.parent)
+
+
+def results_of(
+    worker: int, split_ids: Longs, rankings: Floats, counts: Floats, values: Codes
+) -> list[LocalResult]:
+    """A worker's answers to some questions, from what a kernel has written of each."""
+    answers = zip(split_ids.tolist(), rankings, counts, values, strict=False)
+    return [
+        LocalResult(split_id, worker, ranking, of_branch[: int(ranking[BRANCHES])], value)
+        for split_id, ranking, of_branch, value in answers
+    ]

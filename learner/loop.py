@@ -22,6 +22,7 @@ from learner.batch import Batch
 from learner.kernels.ahead import (
     AHEAD,
     climb,
+    fetch_ahead,
     has_room_ahead,
     lay_strides,
     settle_passes,
@@ -177,6 +178,8 @@ def _learn_rows(
         if roomy and row >= walked_to:
             walked_from, walked_to = row, min(row + AHEAD, len(y))
             walk_ahead(strides, numeric, nominal, row, walked_to - row, ahead)
+            if not lazily:
+                fetch_ahead(tree, strides, y, row, walked_to - row, ahead)
         if quick and row < walked_to:
             row = count_block(
                 tree, layout, rules, scratch, batch, y, predicted, walked_from, row, walked_to,

@@ -12,6 +12,7 @@ from learner.kernels.bayes import class_width, slot_width
 from learner.kernels.elementary import fill_xlog2x
 from learner.kernels.rules import COMMIT_ONCE, MAJORITY, RANKING, Rules, Scratch
 from learner.state import Sizes, as_records, kept_columns
+from learner.variants.vht import Desk
 
 WHOLE = 1 << 16  # weights up to which L(z) is looked up
 
@@ -59,3 +60,18 @@ def whole_xlog2x(size: int) -> npt.NDArray[np.float64]:
     table = np.zeros(size)
     fill_xlog2x(table)
     return table
+
+
+def new_desk(nodes: int, events: int) -> Desk:
+    """Room for notes on so many nodes, and for all that so many events can cause."""
+    return Desk(
+        waits=np.zeros(nodes, np.int8),
+        held=np.zeros(nodes, np.int64),
+        missed=np.zeros(nodes, np.int64),
+        rows=np.empty(events, np.int32),
+        leaves=np.empty(events, np.int32),
+        asked=np.empty(events, np.int32),
+        asked_n=np.empty((events, 2)),
+        asked_event=np.empty(events, np.int64),
+        kept=np.empty(events, np.int32),
+    )

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.encoder import Encoder
-from learner.kernels.tree import SLOTS, Tree
+from learner.kernels.tree import EQUALS, MULTIWAY, NODES, NUMERIC, SLOTS, SUBSET, Tree
 from learner.local_statistics import OF_COLUMNS, OF_TREE, Share, own_positions
 from learner.message import Known
 from learner.schema import Kind
@@ -31,6 +31,17 @@ def known_to(encoder: Encoder) -> Known:
         np.array(encoder.value_counts(), np.int32),
         np.array(encoder.positions(Kind.SPARSE), np.int32),
         np.array([position for position, _ in encoder.tokens], np.int32),
+    )
+
+
+def tested_columns(tree: Tree) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Numeric and nominal columns that a split tests, ascending."""
+    nodes = tree.node[: int(tree.counts[NODES])]
+    kinds, columns = nodes["kind"], nodes["column"]
+    by_value = (kinds == MULTIWAY) | (kinds == EQUALS) | (kinds == SUBSET)
+    return (
+        np.unique(columns[kinds == NUMERIC]).astype(np.int32),
+        np.unique(columns[by_value]).astype(np.int32),
     )
 
 

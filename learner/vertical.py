@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy.typing as npt
 
+from learner.leading import Led, Stretch
 from learner.local_statistics import Beginning
 from learner.message import LocalResult, Message
 from learner.params import TreeParams
@@ -34,6 +35,14 @@ class Workers(Protocol):
 
     def states(self) -> Sequence[Mapping[str, Array]]:
         """Wait for all that was posted; what the workers hold then, in their order."""
+
+
+@runtime_checkable
+class AtABoard(Protocol):
+    """Who runs the workers where they share the aggregator's memory."""
+
+    def lead(self, stretch: Stretch) -> Led | None:
+        """Go through events in mode sync as far as a board allows; None: there is none, for now."""
 
 
 class Vertical(NamedTuple):

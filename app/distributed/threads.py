@@ -2,7 +2,8 @@
 
 The first worker is run by the thread that learns, each other one by a thread of its own. Nothing is
 copied or serialised: all read the same events, each its own columns of them. Waves are written on a
-board, which the threads read in compiled code; all other messages are letters.
+board, which the threads read in compiled code, and in mode sync also write there, so that they need
+the interpreter's lock a few times a batch; all other messages are letters.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ from learner import (
     Board,
     BoardReader,
     Done,
+    Known,
+    Leader,
     LearnerError,
+    Led,
     LocalResult,
     LocalStatistics,
     Message,
+    Stretch,
     Wave,
     WorkerLost,
 )
@@ -41,33 +46,33 @@ NAP_SECONDS = 0.0002  # between two looks then
 class Helper:
     """A worker with a thread of its own."""
 
-    def __init__(self, worker: int, reader: BoardReader) -> None:
-        self.worker, self.reader = worker, reader
+    def __init__(self, reader: BoardReader, board: Board) -> None:
+        self.worker, self.reader, self._board = reader.worker, reader, board
         self.letters: deque[tuple[int, Message]] = deque()
         self.unread: deque[tuple[int, int, Wave]] = deque()  # number and place of waves that ask
         self.busy_seconds = 0.0
         self.ended = False
-        self._asleep = False
         self._bell: SimpleQueue[None] = SimpleQueue()
 
     def wake(self) -> None:
         """There is something to do; called after it was written."""
-        if self._asleep:
+        if self._board.sleeps(self.worker):
+            self._board.note_sleep(self.worker, False)
             self._bell.put(None)
 
     def sleep(self) -> None:
         """Wait for the bell, unless there is something to do by now."""
-        self._asleep = True
+        self._board.note_sleep(self.worker, True)
         if not self.reader.is_behind() and not self.ended:
             self._bell.get()
-        self._asleep = False
+        self._board.note_sleep(self.worker, False)
 
     def answers(self) -> Iterable[LocalResult]:
         """What it has answered on the board, and nobody has read; the caller holds the lock."""
         taken = self.reader.taken
         while self.unread and self.unread[0][0] <= taken:
             _, place, wave = self.unread.popleft()
-            yield from self.reader.results(place, wave)
+            yield from self._board.results(self.worker, place, wave.split_ids)
 
 
 class Threads:
@@ -75,8 +80,9 @@ class Threads:
 
     def __init__(self, timeout_seconds: float = 0.0) -> None:
         self._timeout_seconds = timeout_seconds
-        self._board = Board()
-        self._own: LocalStatistics | None = None
+        self._board: Board  # from the beginning on, as the next two
+        self._own: LocalStatistics
+        self._leader: Leader
         self._helpers: list[Helper] = []
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()  # of the answers
@@ -91,14 +97,16 @@ class Threads:
     def begin(self, beginnings: Sequence[Beginning]) -> None:
         """Make the workers, and start their threads."""
         self._own, *others = [LocalStatistics(beginning) for beginning in beginnings]
-        for worker, statistics in enumerate(others, 1):
-            helper = Helper(worker, BoardReader(statistics, self._board))
+        self._board = board = Board(len(beginnings), beginnings[0].known)
+        self._leader = Leader(board, self._own)
+        for statistics in others:
+            helper = Helper(BoardReader(statistics, board), board)
             self._helpers.append(helper)
             started = time.perf_counter()
-            helper.reader.has_taken(NEVER)
+            board.has_taken(helper.worker, NEVER)
             self._patience_seconds = time.perf_counter() - started
             thread = threading.Thread(
-                target=self._run, args=(helper,), name=f"worker-{worker}", daemon=True
+                target=self._run, args=(helper,), name=f"worker-{helper.worker}", daemon=True
             )
             self._threads.append(thread)
             thread.start()
@@ -107,6 +115,8 @@ class Threads:
         """Hand a message to every worker; the first one takes it here and now."""
         if self._failure is not None:
             return
+        if isinstance(message, Known):
+            self._make_room(message)
         self._posted = number
         if isinstance(message, Wave):
             self._last_wave = number
@@ -115,17 +125,50 @@ class Threads:
             self._hand_out(number, message)
         started = time.perf_counter()
         try:
-            assert self._own is not None
             self._deliver(self._own.take(number, message))
         except BaseException as failure:
-            self._failure = failure
+            self._fail(failure)
         self._busy_seconds += time.perf_counter() - started
+
+    def lead(self, stretch: Stretch) -> Led | None:
+        """Go from wave to wave with all workers, the first one here; None: one has failed."""
+        if self._failure is not None:
+            return None
+        self._announce()  # a block may have begun
+        started = time.perf_counter()
+        try:
+            led = self._leader.lead(stretch, self._wake)
+        except BaseException as failure:
+            self._fail(failure)
+            self._raise_failure()
+            raise
+        waited = self._leader.patience_spent * self._patience_seconds
+        self._waited_seconds += waited
+        self._busy_seconds += max(0.0, time.perf_counter() - started - waited)
+        self._posted = self._announced = led.number
+        self._last_wave = led.wave or self._last_wave
+        if led.late is not None:
+            self._take_over(led, led.late)
+        return led
+
+    def _take_over(self, led: Led, wave: Wave) -> None:
+        """Questions of a wave on the board that were not decided there."""
+        self._asked_in.update(dict.fromkeys(wave.split_ids[led.decided :].tolist(), led.wave))
+        self._decided = int(wave.split_ids[0]) + led.decided - 1
+        self._deliver(self._board.results(0, led.place, wave.split_ids))
+        for helper in self._helpers:
+            helper.unread.append((led.wave, led.place, wave))
+
+    def _make_room(self, known: Known) -> None:
+        """On the board, for the answers of workers that know more."""
+        if not self._board.fits(known):
+            self._wait_for(self._posted)
+            self._collect()
+            self._board.make_room(known)
 
     def _hand_out(self, number: int, message: Message) -> None:
         """On the board where it fits, otherwise as a letter."""
-        if isinstance(message, Wave) and self._board.has_room(
-            message, [helper.reader for helper in self._helpers]
-        ):
+        if isinstance(message, Wave) and self._board.has_room(message):
             self._collect()  # the place's old answers
             place = self._board.write(number, message)
             if len(message.asked):
@@ -143,6 +186,9 @@ class Threads:
         """Tell all threads of everything that is posted."""
         self._announced = self._posted
         self._board.announce(self._posted)
+        self._wake()
+
+    def _wake(self) -> None:
         for helper in self._helpers:
             helper.wake()
 
@@ -166,7 +212,6 @@ class Threads:
         """Return what the workers hold once all is done."""
         self._wait_for(self._posted)
         self._raise_failure()
-        assert self._own is not None
         others = [helper.reader.statistics for helper in self._helpers]
         return [worker.state() for worker in (self._own, *others)]
 
@@ -182,7 +227,7 @@ class Threads:
             helper.wake()
         for thread in self._threads:
             thread.join()
-        self._helpers, self._threads, self._own = [], [], None
+        self._helpers, self._threads = [], []
 
     def _wait_for(self, number: int, limit: float | None = None) -> None:
         """Until every thread has taken a message, or the time is over."""
@@ -190,8 +235,9 @@ class Threads:
             self._announce()
         for helper in self._helpers:
             looks = 0
-            while not helper.reader.has_taken(number):
+            while not self._board.has_taken(helper.worker, number):
                 looks += 1
+                helper.wake()  # what was led is written without a sound
                 if limit is not None and time.perf_counter() > limit:
                     return
                 if looks > LOOKS:
@@ -232,18 +278,22 @@ class Threads:
                 try:
                     self._work(helper)
                 except BaseException as failure:
-                    self._failure = failure
+                    self._fail(failure)
+
+    def _fail(self, failure: BaseException) -> None:
+        """No answer counts any more."""
+        self._failure = failure
+        self._board.warn()
 
     def _work(self, helper: Helper) -> None:
-        """Take the next letter, or waves off the board."""
+        """Take entries off the board, if they are next, and the letters behind them."""
         reader, letters = helper.reader, helper.letters
         started, before = time.perf_counter(), reader.patience_spent
-        if letters and letters[0][0] == reader.taken + 1:
+        if not letters or letters[0][0] != reader.taken + 1:
+            reader.follow()
+        while letters and letters[0][0] == reader.taken + 1:
             number, message = letters.popleft()
-            self._deliver(helper.answers())  # a letter may change what answers look like
             self._deliver(reader.take(number, message))
             reader.report(number)
-        else:
-            reader.follow()
         looked = (reader.patience_spent - before) * self._patience_seconds
         helper.busy_seconds += max(0.0, time.perf_counter() - started - looked)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from app.distributed.load import Executor, Load
-from learner import Beginning, LocalResult, Message, Wave
+from learner import AtABoard, Beginning, Led, LocalResult, Message, Stretch, Wave
 
 Array = npt.NDArray[Any]
 
@@ -38,6 +38,19 @@ class Timed:
         found, now = self._executor.answers(split_id), time.perf_counter()
         self._seconds += now - self._asked.pop(split_id, now)
         return found
+
+    def lead(self, stretch: Stretch) -> Led | None:
+        """Hand it on; each of its decisions is taken to last as long as a wave on average."""
+        if not isinstance(self._executor, AtABoard):
+            return None
+        started = time.perf_counter()
+        led = self._executor.lead(stretch)
+        now = time.perf_counter()
+        if led is not None and led.waves:
+            self._seconds += (now - started) / led.waves * led.questions
+            left = led.late.split_ids[led.decided :].tolist() if led.late is not None else []
+            self._asked |= dict.fromkeys(left, now)
+        return led
 
     def settle(self) -> None:
         """Hand it on."""

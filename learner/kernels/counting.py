@@ -8,13 +8,24 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from learner.kernels.jit import inlined, inner, int64, kernel, place
+from learner.kernels.jit import (
+    JIT_DISABLED,
+    address_of,
+    fetch,
+    inlined,
+    inner,
+    int64,
+    kernel,
+    place,
+)
 from learner.kernels.tree import HIGH, LOW, M2, MEAN, MISSING, Records, Tree
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
 UInts = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
+
+FETCHED = 1024  # bytes of a row ahead; the processor goes on by itself
 
 
 @kernel
@@ -146,3 +157,33 @@ def count_with_gaps(
         m[slot, k, M2, j] += weight * delta * (value - mean)
         m[slot, k, LOW, j] = min(m[slot, k, LOW, j], value)
         m[slot, k, HIGH, j] = max(m[slot, k, HIGH, j], value)
+
+
+@inner
+def fetch_row(x: Floats, row: int, first: int, columns: int) -> None:
+    """Have the cache get the beginning of the worker's part of a row.
+
+    Parts of rows lie apart, and each begins with a wait that no other worker shares.
+    """
+    if not JIT_DISABLED:
+        start = address_of(x) + 8 * (row * x.shape[1] + first)
+        for line in range(0, min(8 * columns, FETCHED), 64):
+            fetch(start + line)
+
+
+@inner
+def is_whole(x: Floats, row: int, first: int, columns: int) -> bool:
+    """Whether all numbers of the worker are finite."""
+    values, broken = x[row, first : first + columns], int64(0)
+    for j in range(len(values)):
+        broken |= int64(values[j] - values[j] != 0.0)
+    return bool(broken == 0)
+
+
+@inner
+def has_no_infinity(x: Floats, row: int, first: int, columns: int) -> bool:
+    """Whether they are at least finite or missing."""
+    infinite = 0
+    for j in range(first, first + columns):
+        infinite += np.isinf(x[row, j])
+    return bool(infinite == 0)

@@ -46,7 +46,6 @@ _MEMINFO_DATA = 3  # word of numba's MemInfo that points to what it counts refer
 
 JIT_DISABLED: bool = bool(_config.DISABLE_JIT)
 
-
 _PROJECT = Path(__file__).resolve().parents[2]  # where the packages lie
 
 
@@ -241,13 +240,11 @@ if JIT_DISABLED:
 
     def bits_of(x: float) -> int:
         """The 64 bits of a double as an integer."""
-        bits: int = struct.unpack("<q", struct.pack("<d", x))[0]
-        return bits
+        return int(struct.unpack("<q", struct.pack("<d", x))[0])
 
     def float_of(bits: int) -> float:
         """The double with these 64 bits."""
-        x: float = struct.unpack("<d", struct.pack("<q", bits))[0]
-        return x
+        return float(struct.unpack("<d", struct.pack("<q", bits))[0])
 
     def fma(a: float, b: float, c: float) -> float:
         """A b + c, rounded once."""
@@ -281,6 +278,9 @@ if JIT_DISABLED:
         """Write a word that another thread reads."""
         words[at] = value
 
+    def fetch(address: int) -> None:
+        """Nothing: only what is compiled has a cache to fill."""
+
     def high_product(a: Any, b: Any) -> Any:
         """The upper 64 bits of the 128 of a b."""
         return np.uint64((int(a) * int(b)) >> 64)
@@ -295,23 +295,18 @@ if JIT_DISABLED:
 
 else:
 
+    def _same_bits(kind: Any) -> Any:
+        return lambda _, builder, __, args: builder.bitcast(args[0], kind)
+
     @intrinsic
     def bits_of(typingctx: Any, x: Any) -> Any:  # noqa: ARG001 (numba's calling convention)
         """The 64 bits of a double as an integer."""
-
-        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-            return builder.bitcast(args[0], ir.IntType(64))
-
-        return types.int64(types.float64), emit
+        return types.int64(types.float64), _same_bits(ir.IntType(64))
 
     @intrinsic
     def float_of(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 (numba's calling convention)
         """The double with these 64 bits."""
-
-        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-            return builder.bitcast(args[0], ir.DoubleType())
-
-        return types.float64(types.int64), emit
+        return types.float64(types.int64), _same_bits(ir.DoubleType())
 
     @intrinsic
     def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ARG001 (numba's convention)
@@ -357,18 +352,32 @@ else:
 
         return types.uint64(types.int64), emit
 
+    @intrinsic
+    def fetch(typingctx: Any, address: Any) -> Any:  # noqa: ARG001 (numba's convention)
+        """Have the cache get what lies at an address, and do not wait for it."""
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+            function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+            how = number(0), number(3), number(1)  # to read, to be kept in all caches, as data
+            builder.call(function, [builder.inttoptr(args[0], byte), *how])
+            return context.get_dummy_value()
+
+        return types.void(types.int64), emit
+
     def _word_of(context: Any, builder: Any, array: Any, words: Any, at: Any) -> Any:
         data = context.make_array(array)(context, builder, words).data
         return builder.gep(data, [at])
 
-    # A word between threads: who sees it sees all that was written before it.
+    # A word between threads: who sees it sees all that was written before it, in one order for all.
     @intrinsic
     def read_shared(typingctx: Any, words: Any, at: Any) -> Any:  # noqa: ARG001 (numba's convention)
         """A word that another thread writes."""
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             word = _word_of(context, builder, signature.args[0], *args)
-            return builder.load_atomic(word, "acquire", 8)
+            return builder.load_atomic(word, "seq_cst", 8)
 
         return types.int64(words, types.int64), emit
 
@@ -378,7 +387,7 @@ else:
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             word = _word_of(context, builder, signature.args[0], args[0], args[1])
-            builder.store_atomic(args[2], word, "release", 8)
+            builder.store_atomic(args[2], word, "seq_cst", 8)
             return context.get_dummy_value()
 
         return types.void(words, types.int64, types.int64), emit

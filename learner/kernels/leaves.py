@@ -126,3 +126,12 @@ def choose(
     if predictor == ADAPTIVE:
         at.mc_right += weight if at.majority == k else 0.0
         at.nb_right += weight if bayes == k else 0.0
+
+
+@inner
+def majority_above(tree: Tree, rules: Rules, scratch: Scratch, node: int) -> int:
+    """What a split node says to a value that it has no branch for."""
+    classes = tree.counts[CLASSES]
+    if classes == 0:
+        return -1
+    return vote(tree, classes, node, rules.new_leaf != EMPTY, scratch.classes[3])

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learner.batch import Batch
-from learner.kernels.ahead import climb
+from learner.kernels.ahead import climb_together
 from learner.kernels.bayes import CURRENT, best_class, find_places, keep_current
 from learner.kernels.counting import count_class, count_moments, count_values
 from learner.kernels.jit import flag, inner, int64, place
@@ -75,8 +75,6 @@ def count_block(
             predicted[here] = at.majority
         if lazily:
             passes[place(node)] += 1
-        else:
-            climb(nodes, node, 1.0)
         touched[place(node)] = 1
         watch.arrivals += 1
         class_weight = count_class(nodes, votes, seen, node, k, 1.0, flag(False))
@@ -90,6 +88,8 @@ def count_block(
         elif bayesian is not None:
             of_slot[place(slot), CURRENT] = 0.0
         row += 1
+    if not lazily:
+        climb_together(nodes, ahead, start - walked_from, row - walked_from)
     for _ in range(start, row):
         tree.weight[0] += 1.0
     tree.counts[EVENTS] += row - start

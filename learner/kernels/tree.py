@@ -297,3 +297,10 @@ def outside_subset(tree: Tree, node: int, value: int) -> int:
     if 0 <= value < at.table_length:
         return 1 - int64(tree.tables[at.table_start + value])
     return 1
+
+
+@inner
+def last_token(batch: Batch, row: int) -> int:
+    """The highest token of an event, whose tokens are ascending; -1 = it has none."""
+    end = batch.sparse_start[row + 1]
+    return int64(batch.sparse_index[end - 1]) if end > batch.sparse_start[row] else int64(-1)

@@ -108,7 +108,7 @@ VARIANTS: dict[str, Variant] = {
             "Kourtellis et al.: VHT: Vertical Hoeffding Tree",
             "vfdt, with the statistics of the attributes spread over workers",
             "events of thousands of attributes, on a machine with several cores",
-            "messages to workers; below some thousand attributes one thread is faster",
+            "messages to workers; below some hundred attributes one thread is faster",
             {"audit_fraction": 0.0},
         ),
     )

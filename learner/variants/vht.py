@@ -37,10 +37,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from learner.kernels.ahead import AHEAD, bring_near
 from learner.kernels.best_two import clear_ranking, offer, offer_null
-from learner.kernels.counting import count_class, count_moments, count_values, count_with_gaps
+from learner.kernels.counting import (
+    count_class,
+    count_moments,
+    count_values,
+    count_with_gaps,
+    fetch_row,
+    has_no_infinity,
+    is_whole,
+)
 from learner.kernels.jit import flag, inner, int64, kernel
-from learner.kernels.leaves import vote
+from learner.kernels.leaves import majority_above
 from learner.kernels.nodes import bar_path, give_back_slot, has_room, new_leaf
 from learner.kernels.predict import leaf_of
 from learner.kernels.ranking import bound_weight, evaluate, is_pure, range_of_gain, test_ranking
@@ -50,7 +59,6 @@ from learner.kernels.rules import (
     BEST_CUT,
     BEST_KIND,
     BEST_PLACE,
-    EMPTY,
     EVALUATED,
     SECOND,
     SECOND_COLUMN,
@@ -61,6 +69,7 @@ from learner.kernels.rules import (
     Rules,
     Scratch,
 )
+from learner.kernels.share import FIRST_NOMINAL, FIRST_NUMERIC, WORKER, WORKERS, rename
 from learner.kernels.splitting import makes_child, start_leaf, step_down
 from learner.kernels.tree import (
     CLASSES,
@@ -68,12 +77,14 @@ from learner.kernels.tree import (
     EVENTS,
     LEAF,
     MULTIWAY,
+    NODES,
     NOWHERE,
     NUMERIC,
     PURE_CHECKS,
     TOKENS,
     Layout,
     Tree,
+    last_token,
 )
 from learner.variants.vfdt import after_failure, best_branches, count_attempt, split_leaf
 
@@ -142,22 +153,29 @@ def sort_events(
     Events that are learned again begin at ``origin``, the node that has split (otherwise NOWHERE);
     they have been met and predicted before. In mode sync it stops as soon as an event depends on a
     decision: one that reaches the leaf, or that would change what the decision sees (a new class
-    or token) or comes before it in the order of nodes (a new child).
+    or token) or comes before it in the order of nodes (a new child). It also stops where the desk
+    has no room for more events or questions.
     """
     counts, nodes, again = tree.counts, tree.node, origin != NOWHERE
     y, weights = events.y, events.weights
     flow[SENT], flow[ASKED], flow[KEPT] = 0, 0, 0
     flow[WHY] = NEEDS_ANSWERS
+    walked = start
     for row in range(start, len(y)):
         if not has_room(tree, len(scratch.branch_counts)):
             flow[WHY] = FULL
             return row
         if counts[EVENTS] >= flow[DUE]:
             return row
+        if flow[SENT] == len(desk.rows) or flow[ASKED] == len(desk.asked):
+            return row
         k, weight = int64(y[row]), 1.0 if len(weights) == 0 else weights[row]
         holds = mode == SYNC and flow[WAITING] > 0
-        if holds and (k >= counts[CLASSES] or _last_token(events, row) >= counts[TOKENS]):
+        if holds and (k >= counts[CLASSES] or last_token(events, row) >= counts[TOKENS]):
             return row
+        if row >= walked and counts[NODES] > 1:
+            walked = min(row + AHEAD, len(y))
+            bring_near(tree, scratch, events, row, walked - row)
         node = max(flow[RESUME], int64(origin), int64(0))
         flow[RESUME] = 0
         while nodes[node].kind != LEAF:
@@ -167,7 +185,7 @@ def sort_events(
                 return row
             if makes and len(predicted) > 0:
                 asked = leaf_of(tree, events, row)
-                predicted[row] = _majority_above(tree, rules, scratch, asked)
+                predicted[row] = majority_above(tree, rules, scratch, asked)
             node = step_down(tree, layout, rules, events, row, node)
             nodes[node].routed += weight
             if makes:
@@ -202,27 +220,11 @@ def sort_events(
 
 
 @inner
-def _last_token(events: Events, row: int) -> int:
-    """The highest token of an event, whose tokens are ascending; -1 = it has none."""
-    end = events.sparse_start[row + 1]
-    return int64(events.sparse_index[end - 1]) if end > events.sparse_start[row] else int64(-1)
-
-
-@inner
-def _majority_above(tree: Tree, rules: Rules, scratch: Scratch, node: int) -> int:
-    """What a split node says to a value that it has no branch for."""
-    classes = tree.counts[CLASSES]
-    if classes == 0:
-        return -1
-    return vote(tree, classes, node, rules.new_leaf != EMPTY, scratch.classes[3])
-
-
-@inner
 def _meet(tree: Tree, events: Events, row: int, k: int, weight: float) -> None:
     """What the tree as a whole learns of an event."""
     counts = tree.counts
     counts[CLASSES] = max(counts[CLASSES], k + 1)
-    counts[TOKENS] = max(counts[TOKENS], _last_token(events, row) + 1)
+    counts[TOKENS] = max(counts[TOKENS], last_token(events, row) + 1)
     counts[EVENTS] += 1
     tree.weight[0] += weight
 
@@ -321,9 +323,6 @@ def carry_out(
 
 # Local statistics --------------------------------------------------------------------------------
 
-# what a worker's columns are, places in ``share``
-FIRST_NUMERIC, FIRST_NOMINAL, WORKER, WORKERS = 0, 1, 2, 3
-
 
 @kernel
 def keep_statistics(
@@ -334,6 +333,7 @@ def keep_statistics(
     events: Events,
     is_slice: bool,
     share: Longs,
+    positions: Codes,
     rows: Codes,
     leaves: Codes,
     asked: Codes,
@@ -344,8 +344,9 @@ def keep_statistics(
     """Count the worker's attributes of events at their leaves, and judge leaves where asked.
 
     For each question the ranking goes to ``rankings``, and the branches of the best attribute to
-    the other two; the numbers of columns are the worker's own. A slice of the events has only the
-    worker's columns. Returns whether all numbers were finite or missing.
+    the other two; columns and places are those of the whole schema, where ``positions`` has the
+    worker's features. A slice of the events has only the worker's columns. Returns whether all
+    numbers were finite or missing.
     """
     counts, question, finite = tree.counts, 0, True
     numeric, y, weights = events.numeric, events.y, events.weights
@@ -355,6 +356,8 @@ def keep_statistics(
     step, turn = (int64(1), int64(0)) if is_slice else (share[WORKERS], share[WORKER])
     for place in range(len(rows)):
         row, leaf = int64(rows[place]), int64(leaves[place])
+        if place + 1 < len(rows):
+            fetch_row(numeric, int64(rows[place + 1]), first, columns)
         k = int64(y[row])
         weight = 1.0 if len(weights) == 0 else weights[row]
         counts[CLASSES] = max(counts[CLASSES], k + 1)
@@ -362,10 +365,10 @@ def keep_statistics(
             continue
         of_class = count_class(tree.node, tree.votes, tree.seen, leaf, k, weight, rules.effective_n)
         slot = int64(tree.node[leaf].slot)
-        if tree.slot[slot].gaps == 0 and _is_whole(numeric, row, first, columns):
+        if tree.slot[slot].gaps == 0 and is_whole(numeric, row, first, columns):
             count_moments(moments, slot, k, weight, of_class, numeric, row, first)
         else:
-            finite &= _has_no_infinity(numeric, row, first, columns)
+            finite &= has_no_infinity(numeric, row, first, columns)
             count_with_gaps(tree, slot, k, weight, of_class, numeric, row, first)
         count_values(
             tree.values, layout.value_room, layout.value_start, slot, k, weight, events.nominal,
@@ -378,31 +381,42 @@ def keep_statistics(
                 counts[TOKENS] = max(counts[TOKENS], token // step + 1)
         if question < len(asked) and asked[question] == place:
             evaluate(tree, layout, rules, scratch, leaf, flag(True), None)
-            rankings[question] = scratch.ranking
-            if scratch.ranking[BEST_KIND] != LEAF:
-                branches = best_branches(tree, layout, rules, scratch, leaf)
-                branch_counts[question, :branches] = scratch.branch_counts[:branches]
-                branch_value[question] = scratch.branch_value
-                rankings[question, BRANCHES] = branches
+            _answer(
+                tree, layout, rules, scratch, share, positions, leaf, rankings[question],
+                branch_counts[question], branch_value[question],
+            )  # fmt: skip
             question += 1
     return finite
 
 
 @inner
-def _is_whole(x: Floats, row: int, first: int, columns: int) -> bool:
-    """Whether all numbers of the worker are finite."""
-    values, broken = x[row, first : first + columns], int64(0)
-    for j in range(len(values)):
-        broken |= int64(values[j] - values[j] != 0.0)
-    return bool(broken == 0)
-
-
-@inner
-def _has_no_infinity(x: Floats, row: int, first: int, columns: int) -> bool:
-    infinite = 0
-    for j in range(first, first + columns):
-        infinite += np.isinf(x[row, j])
-    return bool(infinite == 0)
+def _answer(
+    tree: Tree,
+    layout: Layout,
+    rules: Rules,
+    scratch: Scratch,
+    share: Longs,
+    positions: Codes,
+    leaf: int,
+    ranking: Floats,
+    branch_counts: Floats,
+    branch_value: Codes,
+) -> None:
+    """The best two, as scratch has them, and the branches of the best."""
+    for i in range(len(ranking)):
+        ranking[i] = scratch.ranking[i]
+    ranking[BRANCHES] = 0.0
+    if ranking[BEST_KIND] != LEAF:
+        branches = best_branches(tree, layout, rules, scratch, leaf)
+        ranking[BRANCHES] = branches
+        classes = min(branch_counts.shape[1], scratch.branch_counts.shape[1])
+        for branch in range(branches):
+            for k in range(classes):
+                branch_counts[branch, k] = scratch.branch_counts[branch, k]
+        for v in range(min(len(branch_value), len(scratch.branch_value))):
+            branch_value[v] = scratch.branch_value[v]
+    rename(ranking, BEST_KIND, BEST_COLUMN, BEST_PLACE, share, positions)
+    rename(ranking, SECOND_KIND, SECOND_COLUMN, SECOND_PLACE, share, positions)
 
 
 BRANCHES = SPREAD  # a worker's ranking has no spread; it says how many branches the best has
@@ -412,10 +426,7 @@ BRANCHES = SPREAD  # a worker's ranking has no spread; it says how many branches
 def drop_leaf(
     tree: Tree, layout: Layout, rules: Rules, leaf: int, barred: int, counts: Floats
 ) -> None:
-    """The statistics of a leaf go, those of its children begin.
-
-    ``barred`` is the worker's nominal column that is sorted out below, NOWHERE = none of its own.
-    """
+    """The statistics of a leaf go, those of its children begin; ``barred`` as above."""
     give_back_slot(tree, layout, leaf)
     at = tree.node[leaf]
     at.kind = NUMERIC if barred == NOWHERE else MULTIWAY

@@ -18,6 +18,7 @@ from app.settings_file import declared_schema
 from app.training import Training, new_tree
 from learner import (
     Batch,
+    Done,
     Encoder,
     Feature,
     Kind,
@@ -103,6 +104,8 @@ def test_a_service_with_threads_learns_the_same_and_tells_its_metrics(make_setti
     SpreadTelemetry(metrics, "m").tick(together.tree, together.executor)
 
     text = metrics.render()[0].decode()
+    assert together.executor is not None
+    assert together.executor.load().decision_seconds > 0.0
     assert 'livetree_vht_events_total{fate="sent",model="m"} 2000.0' in text
     assert 'livetree_vht_events_total{fate="lost",model="m"} 0.0' in text
     assert 'livetree_vht_worker_busy_seconds_total{model="m",worker="2"}' in text
@@ -123,7 +126,7 @@ def test_a_mode_without_threads_runs_in_the_process(make_settings: Make) -> None
 
 class Failing(LocalStatistics):
     def take(self, number: int, message: Any) -> Any:
-        if number == 5:
+        if isinstance(message, Done):
             raise MemoryError("no room")
         return super().take(number, message)
 
@@ -142,18 +145,20 @@ def test_a_thread_that_fails_is_told_and_ends_the_learning(
     threads.close()
 
 
-def test_an_infinite_number_is_told_as_what_it_is() -> None:
+@pytest.mark.parametrize(("event", "column"), [(4, 33), (700, 33), (4, 3), (700, 3), (999, 33)])
+def test_an_infinite_number_is_told_as_what_it_is(event: int, column: int) -> None:
     threads = Threads()
     tree = VerticalTree(fresh(), threads, Vertical(2))
-    batch, y = numbers(10)
-    batch.numeric[4, 33] = np.inf
+    batch, y = numbers(1000)
+    batch.numeric[event, column] = np.inf
 
     with pytest.raises(LearnerError, match="infinite number"):
         tree.learn(batch, y)
     threads.close()
 
 
-def test_who_answers_too_late_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("mode", ["sync", "wk"])
+def test_who_answers_too_late_is_not_waited_for(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
 
     class Slow(LocalStatistics):
@@ -164,7 +169,7 @@ def test_who_answers_too_late_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("app.distributed.threads.LocalStatistics", Slow)
     threads = Threads(timeout_seconds=0.01)
-    tree = VerticalTree(fresh(), threads, Vertical(2, "wk", lag=100, keep=10))
+    tree = VerticalTree(fresh(), threads, Vertical(2, mode, lag=100, keep=10))
     batch, y = numbers(1000)
     release = threading.Timer(1.0, gate.set)
     release.start()

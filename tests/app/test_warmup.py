@@ -35,7 +35,7 @@ def test_parameters_that_do_not_go_with_naive_bayes_are_warmed_up_without() -> N
     assert warm_up("vfdt", {"remove_poor": True}) > 0.0
 
 
-def test_a_tree_with_workers_is_warmed_up_until_it_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trees_with_workers_are_warmed_up_until_they_split(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[VerticalTree] = []
 
     class Watched(VerticalTree):
@@ -48,8 +48,8 @@ def test_a_tree_with_workers_is_warmed_up_until_it_splits(monkeypatch: pytest.Mo
     monkeypatch.setattr(warmup, "VerticalTree", Watched)
     assert warmup.warm_up_workers() > 0.0
 
-    (tree,) = made
-    assert tree.shape().nodes > 1
+    assert made
+    assert all(tree.shape().nodes > 1 for tree in made)
 
 
 def test_variants_that_do_not_exist_are_named(capsys: pytest.CaptureFixture[str]) -> None:
