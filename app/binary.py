@@ -114,6 +114,7 @@ class BinaryReader:
     """Reads the rows of a batch at once."""
 
     def __init__(self, encoder: Encoder, layout: RowLayout) -> None:
+        self.empty: Callable[[tuple[int, int]], Floats] = np.empty  # where numbers go
         self._encoder, self._layout = encoder, layout
         self._event, features = layout.event, layout.schema.features
         self._nominal = list(layout.schema.of_kind(Kind.NOMINAL))
@@ -160,7 +161,7 @@ class BinaryReader:
 
     def _copied(self, text: Bytes, rows: int) -> tuple[Batch, Codes, Floats, int]:
         """Return all rows as arrays, and the first that is bad, or -1."""
-        numeric = np.empty((rows, len(self._places.numeric)))
+        numeric = self.empty((rows, len(self._places.numeric)))
         nominal = np.empty((rows, len(self._nominal)), np.int32)
         labels, weights = np.empty(rows, np.int32), np.empty(rows)
         bad = copy_rows(text, self._places, numeric, nominal, labels, weights)

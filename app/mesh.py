@@ -8,13 +8,15 @@ may be ahead, or die: another one reads from the checkpoint's offsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from app.binary import BinaryReader
 from app.kafka_source import KafkaSource
+from app.reader import Floats
 from app.settings import Settings
 from app.settings_file import declared_schema
 from app.source import Record, Start
@@ -64,6 +66,11 @@ class Reading(Training):
             outcome.times, outcome.timed = times_of(opened, rows)
         weights = rows.weights if rows.weights is not None else np.zeros(0)
         return Events.of(rows.batch, rows.labels, weights), self._note(records, outcome)
+
+    def write_into(self, empty: Callable[[tuple[int, int]], Floats]) -> None:
+        """Have numbers read into memory that others share."""
+        assert isinstance(self._reader, BinaryReader)
+        self._reader.empty = empty
 
     def hear(self, offsets: Mapping[int, int]) -> None:
         """Tell lag tools how far a durable checkpoint is."""

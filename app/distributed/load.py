@@ -11,7 +11,7 @@ class Load(NamedTuple):
     """Totals since the workers began."""
 
     waited_seconds: float  # for answers
-    sent_bytes: int  # to all workers; 0 where memory is shared
+    sent_bytes: int  # to all workers; events that processes share once, 0 in threads
     busy_seconds: tuple[float, ...]  # of each worker
     held_bytes: tuple[int, ...] = ()  # statistics that each worker holds now; none where not told
     nodes: tuple[str, ...] = ()  # of the cluster that each worker runs on, if there is one

@@ -14,16 +14,18 @@ import numpy as np
 import numpy.typing as npt
 import ray
 
-from learner import Beginning, Block, Events, LocalResult, LocalStatistics, Message, Wave
+from app.distributed.frame import LaidBlock, Order, Taken, orders_from, taken_bytes
+from app.distributed.pipes import Ends, OtherEnd
+from app.distributed.shared_rows import OthersRows
+from learner import Beginning, Block, Events, LocalStatistics, Message, Wave
 
 Array = npt.NDArray[Any]
 
 
 class Elsewhere(NamedTuple):
-    """A block whose events come from another process."""
+    """A block of which Ray brings the worker's own columns from another process."""
 
     block: int
-    is_slice: bool  # it has the worker's columns only
 
 
 class Place(NamedTuple):
@@ -33,43 +35,52 @@ class Place(NamedTuple):
     node: str  # of the cluster
 
 
-class Taken(NamedTuple):
-    """What came of messages."""
-
-    results: list[LocalResult]
-    busy_seconds: float
-    held_bytes: int
-
-
 class RayWorker:
     """One worker; after a failure it does nothing any more until it begins anew."""
 
     def __init__(self) -> None:
         self._statistics: LocalStatistics | None = None
         self._failure: BaseException | None = None
+        self._rows = OthersRows()
 
     def begin(self, beginning: Beginning) -> Place:
         """Forget all, and hold what is given."""
-        self._statistics = None  # before there is another one
+        self._statistics, self._rows = None, OthersRows()  # before there is another one
         self._statistics, self._failure = LocalStatistics(beginning), None
         return place()
 
-    def take(self, orders: Sequence[tuple[int, Message | Elsewhere]], *parts: Events) -> Taken:
-        """Do what messages say; the parts are those of the blocks that did not come with them."""
+    def take(self, orders: Sequence[tuple[int, Order | Elsewhere]], *parts: Events) -> Taken:
+        """Do what orders say; the parts are those of the blocks that did not come with them."""
         if self._failure is not None:
             raise self._failure
         assert self._statistics is not None
         started, results, brought = time.perf_counter(), [], iter(parts)
         try:
-            for number, message in orders:
-                if isinstance(message, Elsewhere):
-                    message = Block(message.block, next(brought), message.is_slice)
-                results += self._statistics.take(number, as_own(message))
+            for number, order in orders:
+                if isinstance(order, Elsewhere):
+                    order = Block(order.block, next(brought), is_slice=True)
+                elif isinstance(order, LaidBlock):
+                    order = Block(order.block, self._rows.events(order.laid))
+                results += self._statistics.take(number, as_own(order))
         except BaseException as failure:
             self._failure = failure
             raise
         busy_seconds = time.perf_counter() - started
         return Taken(results, busy_seconds, self._statistics.state_bytes)
+
+    def serve(self, ends: Ends) -> bool:
+        """Take orders from a pipe until it ends; returns whether it could be reached at all."""
+        try:
+            pipes = OtherEnd(ends)
+        except OSError:
+            return False
+        try:
+            pipes.send(b"")  # they are open
+            for frame in pipes:
+                pipes.send(taken_bytes(self.take(orders_from(frame))))
+        finally:
+            pipes.close()
+        return True
 
     def state(self) -> dict[str, Array]:
         """Return what it holds."""

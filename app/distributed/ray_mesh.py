@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,11 +44,21 @@ class Room:
 class MeshBatch:
     """Events whose dense columns are with the ingest actor and with the workers."""
 
-    def __init__(self, prepared: Prepared, ingest: Any, room: Room, width: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        prepared: Prepared,
+        ingest: Any,
+        room: Room,
+        width: tuple[int, int],
+        done: list[int],
+        meanwhile: Callable[[], None],
+    ) -> None:
+        self.meanwhile = meanwhile  # to be called while workers are busy with it
         self.note = prepared.note
         self.number = prepared.number
-        self.parts, self.is_slice = prepared.parts, prepared.is_slice
+        self.parts = prepared.parts
         self.sent_bytes = prepared.sent_bytes
+        self._done = done
         self.fetches = 0  # columns that had to be asked for anew
         self._ingest = ingest
         lean = Events._make(map(opened, prepared.lean))
@@ -69,6 +80,10 @@ class MeshBatch:
             self._take(ray.get(self._ingest.columns.remote(self.number, *missing)))
         except RayError as exc:
             raise lost(exc) from exc
+
+    def give_back(self) -> None:
+        """Nobody reads its columns any more."""
+        self._done.append(self.number)
 
     def _take(self, columns: Columns) -> None:
         for ids, found, into, here in (
@@ -106,29 +121,34 @@ class RayMesh:
         self.fetches = 0
         self.word: Any = None  # to the reader, with the next batch
         self._ahead: deque[Any] = deque()
-        self._done: list[int] = []
+        self._done: list[int] = []  # batches to give back
         self._room = Room()
 
     def batches(self, tree: VerticalTree) -> Iterator[MeshBatch]:
         """Every batch in its order, with the columns that the tree tests by now."""
         known = tree.encoder.positions
         width = len(known(Kind.NUMERIC)), len(known(Kind.NOMINAL))
+        ask_ahead = partial(self._ask_ahead, tree)
         while True:
-            while len(self._ahead) < AHEAD:
-                done, self._done = self._done, []
-                word, self.word = self.word, None
-                call = self._actor.prepare.remote(*tree.tested_columns(), done, word)
-                self._ahead.append(call)
+            ask_ahead()
             try:
                 prepared = ray.get(self._ahead.popleft())
             except RayError as exc:
                 raise lost(exc) from exc
             if prepared is None:
                 return
-            batch = MeshBatch(prepared, self._actor, self._room, width)
+            batch = MeshBatch(prepared, self._actor, self._room, width, self._done, ask_ahead)
             yield batch
             self.fetches += batch.fetches
-            self._done.append(batch.number)
+
+    def _ask_ahead(self, tree: VerticalTree) -> None:
+        """Have the actor prepare batches, as many as it may be ahead."""
+        while len(self._ahead) < AHEAD:
+            done = self._done.copy()
+            self._done.clear()
+            word, self.word = self.word, None
+            call = self._actor.prepare.remote(*tree.tested_columns(), done, word)
+            self._ahead.append(call)
 
     def close(self) -> None:
         """End the actor, unless it ended with the connection."""

@@ -1,6 +1,7 @@
 """Workers as actors on Ray: in processes of this machine, or on the nodes of a cluster.
 
-Every worker gets its own columns of the events only. Ray is asked for nothing but to start actors
+Workers on the learner's node read events where they lie in memory, others get their own columns of
+them. Ray is asked for nothing but to start actors
 and to keep their calls in order: its retries would reorder and lose updates without a word, so
 there are none, and an actor that dies is not started again. The messages are numbered, a worker
 that has lost some says so, and learning goes back to the checkpoint.
@@ -9,23 +10,28 @@ that has lost some says so, and learning goes back to the checkpoint.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
+from app.distributed.frame import LaidBlock, Order, Taken
 from app.distributed.load import Load
-from app.distributed.ray_actor import Elsewhere, Place, RayWorker
+from app.distributed.ray_actor import Elsewhere, Place, RayWorker, place
 from app.distributed.ray_cluster import connect, disconnect
 from app.distributed.ray_failure import lost
+from app.distributed.ray_line import CallLine, Line, PipeLine
+from app.distributed.shared_rows import IS_POSSIBLE, Laid, SharedRows
 from app.log import get_logger
 from app.vht_settings import RaySettings
 from learner import (
     Beginning,
     Block,
+    Done,
     LearnerError,
     LocalResult,
     Message,
@@ -38,6 +44,23 @@ log = get_logger(__name__)
 
 Array = npt.NDArray[Any]
 MOST_UNDER_WAY = 8  # calls to each worker; then the oldest is waited for
+
+
+class _Call(NamedTuple):
+    """Orders to a worker whose outcome is not known yet."""
+
+    worker: int
+    line: Line
+    ending: list[int]  # blocks that it says are done
+
+
+@dataclass
+class _Lent:
+    """Events of a block, which workers may still read."""
+
+    distant: Any  # who has brought them, if this process has not
+    laid: Laid | None  # where they are in this process
+    readers: int  # workers that have not said that they are done
 
 
 class RayWorkers:
@@ -53,16 +76,23 @@ class RayWorkers:
         self._sent_bytes = 0
         self._busy_seconds: list[float] = []
         self._held_bytes: list[int] = []
+        self._lines: list[Line] = []
         self._forget([])
 
     def _forget(self, shares: Sequence[Share]) -> None:
         """Nothing is under way."""
+        for line in self._lines:
+            line.close()
+        self._lines = []
         self._shares = list(shares)
-        self._orders: list[list[tuple[int, Message | Elsewhere]]] = [[] for _ in shares]  # to send
+        self._orders: list[list[tuple[int, Order | Elsewhere]]] = [[] for _ in shares]  # to send
         self._parts: list[list[Any]] = [[] for _ in shares]  # where columns are that belong to them
-        self._under_way: dict[Any, int] = {}  # reference of a call -> worker, oldest first
+        self._under_way: dict[Any, _Call] = {}  # oldest first
         self._asked: dict[int, list[Any]] = {}  # question -> calls that answer it
         self._results: dict[int, list[LocalResult]] = {}
+        self._rows = SharedRows()  # events of this process that workers read
+        self._lent: dict[int, _Lent] = {}  # by block
+        self._ending: list[int] = []  # blocks that the next call says are done
 
     def begin(self, beginnings: Sequence[Beginning]) -> None:
         """Have every worker begin; actors that live from an earlier beginning serve again."""
@@ -83,7 +113,20 @@ class RayWorkers:
                 self._actors[worker] = self._new_actor()
                 calls[worker] = self._actors[worker].begin.remote(beginnings[worker])
         self.places = self._started(calls, deadline)
+        self._lines = [self._line(*pair) for pair in zip(self._actors, self.places, strict=True)]
         log.info("workers ready", processes=self.pids)
+
+    def _line(self, actor: Any, of: Place) -> Line:
+        """Return how a worker is reached."""
+        if IS_POSSIBLE and of.node == place().node:
+            line = PipeLine(actor, self._settings.start_seconds)
+            try:
+                if line.open():
+                    return line
+            except RayError as exc:
+                raise lost(exc) from exc
+            log.warning("worker does not reach pipes of the learner", process=of.process)
+        return CallLine(actor)
 
     @property
     def pids(self) -> list[int]:
@@ -133,31 +176,73 @@ class RayWorkers:
 
     def post(self, number: int, message: Message) -> None:
         """Send a message on with the next wave; every worker gets its own columns of events."""
+        if isinstance(message, Block):
+            self._lend(message)
+        elif isinstance(message, Done):
+            self._ending.append(message.block)
         for worker, share in enumerate(self._shares):
             self._orders[worker].append((number, self._own(worker, share, message)))
-        if isinstance(message, Block) and message.distant is not None:
-            self._sent_bytes += message.distant.sent_bytes
         if isinstance(message, Wave):
             self._send(message.split_ids.tolist())
+            distant = self._lent[message.block].distant
+            if distant is not None:
+                distant.meanwhile()
 
-    def _own(self, worker: int, share: Share, message: Message) -> Message | Elsewhere:
+    def _lend(self, block: Block) -> None:
+        """Have the events of a block where workers find them, until it is done."""
+        distant, laid = block.distant, None
+        if distant is not None:
+            self._sent_bytes += distant.sent_bytes
+        elif any(isinstance(line, PipeLine) for line in self._lines):
+            laid, _ = self._rows.lay(block.block, block.events)
+            self._sent_bytes += laid.nbytes
+        self._lent[block.block] = _Lent(distant, laid, len(self._lines))
+
+    def _own(self, worker: int, share: Share, message: Message) -> Order | Elsewhere:
         """Return a worker's own part of a message, or the word where it is."""
-        if isinstance(message, Block) and message.distant is not None:
-            self._parts[worker].append(message.distant.parts[worker])
-            return Elsewhere(message.block, message.distant.is_slice)
-        own = share.slice(message) if isinstance(message, Block) else message
+        if not isinstance(message, Block):
+            self._sent_bytes += size_of(message)
+            return message
+        lent = self._lent[message.block]
+        if lent.distant is not None:
+            return self._brought(worker, message.block, lent.distant.parts[worker])
+        if lent.laid is not None and isinstance(self._lines[worker], PipeLine):
+            return LaidBlock(message.block, lent.laid)
+        own = share.slice(message)
         self._sent_bytes += size_of(own)
         return own
 
+    def _brought(self, worker: int, block: int, part: Any) -> LaidBlock | Elsewhere:
+        """Return where a worker's columns are; what Ray has to bring goes with a call of Ray."""
+        if isinstance(part, Laid):
+            return LaidBlock(block, part)
+        if isinstance(self._lines[worker], PipeLine):
+            self._rest([worker])
+            self._lines[worker] = CallLine(self._actors[worker])
+        self._parts[worker].append(part)
+        return Elsewhere(block)
+
+    def _rest(self, workers: Iterable[int]) -> None:
+        """Let workers take other calls than orders."""
+        try:
+            for worker in workers:
+                self._lines[worker].rest()
+        except RayError as exc:
+            raise lost(exc) from exc
+
     def _send(self, questions: Sequence[int] = ()) -> None:
         """One call to each worker with all that waits for it."""
-        calls = []
-        for worker, actor in enumerate(self._actors):
-            orders, self._orders[worker] = self._orders[worker], []
-            parts, self._parts[worker] = self._parts[worker], []
-            call = actor.take.remote(orders, *parts)
-            calls.append(call)
-            self._under_way[call] = worker
+        calls, ending = [], self._ending
+        self._ending = []
+        try:
+            for worker, line in enumerate(self._lines):
+                orders, self._orders[worker] = self._orders[worker], []
+                parts, self._parts[worker] = self._parts[worker], []
+                call = line.send(orders, parts)
+                calls.append(call)
+                self._under_way[call] = _Call(worker, line, ending)
+        except RayError as exc:
+            raise lost(exc) from exc
         for split_id in questions:
             self._asked[split_id] = calls
         while len(self._under_way) > MOST_UNDER_WAY * len(self._actors):
@@ -168,34 +253,42 @@ class RayWorkers:
         self._fetch(self._asked.pop(split_id, []), self._timeout_seconds)
         return self._results.pop(split_id, [])
 
-    def _fetch(self, calls: Sequence[Any], timeout_seconds: float | None) -> None:
+    def _fetch(self, calls: Sequence[Any], seconds: float | None) -> None:
         """Take in what calls have brought, as far as they end in time."""
-        wanted = [call for call in calls if call in self._under_way]
-        if not wanted:
-            return
         started = time.perf_counter()
         try:
-            ready = wanted
-            if timeout_seconds is not None:
-                ready, _ = ray.wait(wanted, num_returns=len(wanted), timeout=timeout_seconds)
-            found = ray.get(ready)
+            for call in calls:
+                if call not in self._under_way:
+                    continue
+                waited = time.perf_counter() - started
+                left = None if seconds is None else max(0.0, seconds - waited)
+                taken = self._under_way[call].line.taken(call, left)
+                if taken is not None:
+                    self._take_in(self._under_way.pop(call), taken)
         except (RayError, LearnerError) as exc:
             raise lost(exc) from exc
         finally:
             self._waited_seconds += time.perf_counter() - started
-        for call, taken in zip(ready, found, strict=True):
-            worker = self._under_way.pop(call)
-            self._busy_seconds[worker] += taken.busy_seconds
-            self._held_bytes[worker] = taken.held_bytes
-            for result in taken.results:
-                self._results.setdefault(result.split_id, []).append(result)
+
+    def _take_in(self, call: _Call, taken: Taken) -> None:
+        self._busy_seconds[call.worker] += taken.busy_seconds
+        self._held_bytes[call.worker] = taken.held_bytes
+        for result in taken.results:
+            self._results.setdefault(result.split_id, []).append(result)
+        for block in call.ending:
+            lent = self._lent[block]
+            lent.readers -= 1
+            if lent.readers:
+                continue
+            del self._lent[block]
+            if lent.distant is not None:
+                lent.distant.give_back()
+            elif lent.laid is not None:
+                self._rows.give_back(block)
 
     def settle(self) -> None:
         """Look for failures; nobody reads arrays of this process, since they were sent."""
-        under_way = list(self._under_way)
-        if under_way:
-            ready, _ = ray.wait(under_way, num_returns=len(under_way), timeout=0)
-            self._fetch(ready, None)
+        self._fetch(list(self._under_way), 0.0)
         oldest = min(self._asked, default=None)
         for split_id in [known for known in self._results if oldest is None or known < oldest]:
             del self._results[split_id]  # came too late
@@ -204,6 +297,7 @@ class RayWorkers:
         """Return what the workers hold once all is done."""
         self._send()
         self._fetch(list(self._under_way), None)
+        self._rest(range(len(self._lines)))
         try:
             found: list[Mapping[str, Array]] = ray.get(
                 [actor.state.remote() for actor in self._actors]

@@ -10,6 +10,7 @@ import pytest
 
 from app.vht_settings import RaySettings
 from tests.app.conftest import make_settings
+from tests.distributed.nodes import Nodes
 from tests.requirement import missing
 
 if TYPE_CHECKING:
@@ -45,6 +46,14 @@ def workers(running_ray: None) -> Iterator[RayWorkers]:
     found = RayWorkers(PATIENT)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(ray_there: None) -> Iterator[Nodes]:
+    """Return a cluster of two nodes with room for workers, and a head without."""
+    nodes = Nodes(2)
+    yield nodes
+    nodes.close()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -73,7 +73,23 @@ class Nodes:
         port, folder = self.address.split(":")[1], self._folder / "ray"
         head = [f"--port={port}", f"--temp-dir={folder}", "--include-dashboard=false"]
         self._start(["--head", "--num-cpus=0", *head])
-        for _ in range(count):
+        self.restore(count)
+
+    @property
+    def head(self) -> Node:
+        """Return the node that keeps the others together."""
+        return self.nodes[0]
+
+    def node_of(self, pid: int) -> Node:
+        """Return the node that a process runs on."""
+        living = (node for node in self.nodes if node.process.poll() is None)
+        return next(node for node in living if pid in below(node.process.pid))
+
+    def restore(self, count: int) -> None:
+        """Have so many nodes with room run, whatever has happened to earlier ones."""
+        head, *others = self.nodes
+        self.nodes = [head, *(node for node in others if node.process.poll() is None)]
+        while len(self.nodes) <= count:
             self._start([f"--address={self.address}", "--num-cpus=2"])
 
     def _start(self, arguments: list[str]) -> None:

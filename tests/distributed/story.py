@@ -37,7 +37,7 @@ class Story:
         self.served: Served
         self._folder, self._environment = folder, environment
         self._file, self._parts = folder / "events.jsonl", 0
-        self._settings = {
+        self._settings: dict[str, Any] = {
             "variant": "vht",
             "execution": "ray",
             "vht": {**(vht or {}), "ray": {"start_seconds": 600, **ray}},
@@ -51,6 +51,11 @@ class Story:
                 "every_events": CHECKPOINT_EVERY,
             },
         }
+
+    def move(self, address: str, environment: dict[str, str]) -> None:
+        """Have the next learner use another cluster."""
+        self._settings["vht"]["ray"]["address"] = address
+        self._environment = environment
 
     def start(self) -> None:
         """Start the learner, or another one after its death."""

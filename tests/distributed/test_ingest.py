@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ from tests.app.conftest import events
 from tests.app.test_training import records
 from tests.brokers import Embedded
 from tests.distributed.conftest import PATIENT
+from tests.distributed.nodes import Nodes
+from tests.faults.served import Served
 from tests.kafka.running import passed, running, wait_until
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
@@ -79,6 +82,48 @@ def test_an_ingest_actor_feeds_the_same_model_and_may_die(
     assert checkpoint.offsets == {0: 81}
     assert checkpoint.model_hash == undisturbed()
     assert {letter.value() for letter in embedded.read(f"{topic}.dlq", 1)} == {poison}
+
+
+def test_an_ingest_actor_feeds_workers_of_two_nodes_one_of_which_dies(
+    cluster: Nodes, embedded: Embedded, tmp_path: Path
+) -> None:
+    """It shares memory with the worker beside it, and Ray brings the other one its columns."""
+    topic, folder = embedded.topic(), tmp_path / "checkpoints"
+    settings = {
+        "variant": "vht", "execution": "ray", "tree": EAGER, "schema": SCHEMA,
+        "vht": {"ray": {
+            "address": cluster.address, "ingest": True, "start_seconds": 600,
+        }},  # three actors, and a node has room for two
+        "event": {"format": "binary"},
+        "checkpoint": {"folder": str(folder), "every_seconds": 3600, "every_events": 500},
+        "kafka": {
+            "bootstrap_servers": embedded.bootstrap_servers, "topic": topic, "poll_batch": 7,
+        },
+    }  # fmt: skip
+    layout = RowLayout.of(Settings(schema=SCHEMA, event={"format": "binary"}))
+    packed = [layout.pack(ROWS[at : at + A_RECORD]) for at in range(0, len(ROWS), A_RECORD)]
+    served = Served(settings, tmp_path / "livetree.yaml", environment=cluster.environment)
+
+    def has_learned(events: int) -> bool:
+        body = served.get("/model")[1]
+        return body.startswith(b"{") and json.loads(body).get("events", 0) >= events
+
+    try:
+        embedded.send(topic, *packed[:50])
+        served.wait(lambda: has_learned(50 * A_RECORD))
+        cluster.node_of(served.said("workers ready")[-1]["processes"][0]).kill()
+        cluster.restore(2)
+        embedded.send(topic, *packed[50:])
+        served.wait(lambda: has_learned(len(ROWS)))
+        served.wait_for("worker lost, going back to the checkpoint")
+        assert served.terminate() == 0, served.log
+    finally:
+        served.kill()
+
+    checkpoint = CheckpointFolder(folder, 1).restore(lambda found: found)
+    assert checkpoint is not None
+    assert checkpoint.events == len(ROWS)
+    assert checkpoint.model_hash == undisturbed()
 
 
 @pytest.mark.parametrize(

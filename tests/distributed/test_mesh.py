@@ -71,6 +71,7 @@ def test_columns_that_never_pass_the_learner_give_the_same_tree(
     mesh.close()
 
     assert tree.hash() == alone.hash()
+    assert not workers._lent
     assert tree.shape().nodes > 5
     assert notes == list(range(0, EVENTS, BATCH))
     assert mesh.fetches > 0  # splits tested columns that batches under way did not have
