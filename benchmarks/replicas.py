@@ -46,7 +46,7 @@ MODEL = "livetree"
 NODES = (1_000, 10_000, 100_000)
 QUIET_ROUNDS = 4  # of a second each, in which nobody was refused
 WORKERS = (1, 2, 4)
-BETWEEN = 1000  # events from one snapshot to the next
+BETWEEN = (1_000, 10_000, 100_000)  # events from one snapshot to the next
 FORK = get_context("fork")
 
 
@@ -56,7 +56,7 @@ def message(of: Published, number: int) -> list[bytes | memoryview]:
 
 
 def sizes(tree: StreamingTree, case: str) -> Iterator[Measurement]:
-    """Bytes of a snapshot, of the model, and of what a thousand events change."""
+    """Bytes of a snapshot, of the model, and of what some events change; the tree learns them."""
     snapshot, model_bytes = tree.snapshot(), len(tree.to_bytes())
     whole = b"".join(message(Published(snapshot, time.time()), 0))
     packed = len(zlib.compress(whole, 1))
@@ -71,15 +71,20 @@ def sizes(tree: StreamingTree, case: str) -> Iterator[Measurement]:
     yield Measurement(
         "snapshot size", "the whole model", model_bytes, "bytes", model_bytes / len(whole), case
     )
-    before = rows_of(snapshot)
-    tree.learn(*events(10_000_000, BETWEEN))
-    after = rows_of(tree.snapshot())
-    same = (after[: len(before)] == before).all(axis=1).sum()
-    delta = (len(after) - int(same)) / len(after) * len(whole)
-    yield Measurement(
-        "snapshot size", f"only what {BETWEEN:,} events changed", delta, "bytes",
-        delta / len(whole), case, facts={"changed_nodes": len(after) - int(same)},
-    )  # fmt: skip
+    before, learned = rows_of(snapshot), 0
+    for count in BETWEEN:
+        tree.learn(*events(10_000_000 + count, count - learned))
+        learned, after = count, rows_of(tree.snapshot())
+        changed = np.ones(len(after), np.bool_)
+        changed[: len(before)] = (after[: len(before)] != before).any(axis=1)
+        share, places = float(changed.mean()), np.flatnonzero(changed).astype(np.int32)
+        facts = {"changed_nodes": len(places)}
+        if "mc" in case:  # else the statistics would be a part of it
+            facts["packed"] = len(zlib.compress(places.tobytes() + after[changed].tobytes(), 1))
+        yield Measurement(
+            "snapshot size", f"only what {count:,} events changed", share * len(whole), "bytes",
+            share, case, facts=facts,
+        )  # fmt: skip
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -247,13 +252,13 @@ def measure(only: Sequence[str], quick: bool, rounds: int) -> Iterator[Measureme
                 for wanted in nodes:
                     tree = grown(wanted, leaves)
                     case = f"{wanted:,} nodes, {leaves}"
-                    if "size" in only:
-                        yield from sizes(tree, case)
                     if "delay" in only:
                         snapshot = tree.snapshot()
                         yield from propagation(
                             snapshot, case, broker.bootstrap_servers, folder, count * rounds // 3
                         )
+                    if "size" in only:
+                        yield from sizes(tree, case)
         if "workers" in only:
             own = folder / "workers"
             own.mkdir()

@@ -8,7 +8,8 @@ Their cost is the CPU time that the process used for a request, which other load
 one      one row, against a FastAPI route with the same body and answer as pydantic models
 many     1,000 rows, against reading the same JSON into arrays (msgspec, or orjson where installed)
 latency  99 of 100 answers at a fixed rate, with a learner that catches up at full speed in the same
-         process, or in another one, against the same with a learner that has nothing to do
+         process, or in another one, against the same with a learner that has nothing to do; and
+         beside processes that are no learner: one that counts, one that adds large arrays
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ STREAM = "agrawal"
 TRAINED = 200_000  # events that the tree has learned when it is asked
 ROWS = 1000
 RATE = 200.0  # requests a second while latency is measured
+# Neighbours that need the processor alone, and memory too.
+COUNTING = "while True: pass"
+ADDING = "import numpy as np; a, b = np.ones((2, 30_000_000))\nwhile True: a += b"
 NUMBERS = ("salary", "commission", "age", "hvalue", "hyears", "loan")
 NAMES = ("elevel", "car", "zipcode")
 
@@ -244,12 +248,24 @@ def latencies(
                     return taken
                 speed *= 1.5  # it was faster than thought, and done before the end
 
+        def beside_code(code: str) -> list[float]:
+            """Have another process run a loop meanwhile."""
+            neighbour = subprocess.Popen([sys.executable, "-c", code])
+            time.sleep(1.0)  # for its imports
+            try:
+                return idle()
+            finally:
+                neighbour.kill()
+                neighbour.wait()
+
         speed = learning_speed(other, other_file, block)
         results = interleaved(
             {
                 "nothing to learn": idle,
                 "learning in the same process": partial(beside, service, file),
                 "learning in another process": partial(beside, other, other_file),
+                "counting in another process": partial(beside_code, COUNTING),
+                "adding arrays in another process": partial(beside_code, ADDING),
             },
             rounds,
             "latency",
