@@ -239,17 +239,17 @@ class Stages:
     def watch(self, service: Any) -> None:
         """Time every stage of a service that is not started yet."""
         consumer, source = service.consumer, service.consumer.source
-        source._consumer = _Client(source._consumer, self)
-        self._watch(source, "_records", "records: errors, offsets")
+        self._watch(source._intake, "take", "take records from the client")
+        self._watch(source, "_advanced", "offsets")
         self._watch(consumer._telemetry, "batch", "metrics of the batch")
         self._watch(consumer._telemetry, "tick", "metrics of the second")
         self._watch(consumer, "_publish_now", "publish")
-        self._watch(consumer, "_checkpoint_now", "checkpoint")
+        self._watch(consumer, "_begin_checkpoint", "checkpoint")
         began, begin = consumer.start, self._begin
 
-        def start(training: Any, start_at: Any) -> None:
+        def start(training: Any, *more: Any) -> None:
             begin(training)
-            began(training, start_at)
+            began(training, *more)
 
         consumer.start = start
 
@@ -286,18 +286,6 @@ class Stages:
         """Seconds of each stage of the measured events, and what is left."""
         left = result.thread - sum(self._seconds.values())
         return {**self._seconds, "rest: the loop, letting messages go": left}
-
-
-class _Client:
-    """A client whose polls are timed."""
-
-    def __init__(self, client: Any, stages: Stages) -> None:
-        self._client = client
-        self.poll = stages.timed(client.poll, "poll")
-        self.consume = stages.timed(client.consume, "poll")
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
 
 
 def _finished(clock: Clock) -> Result:
