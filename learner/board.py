@@ -35,6 +35,8 @@ Longs = npt.NDArray[np.int64]
 
 ENTRIES = 4  # waves and drops that are on the board at most
 LONGEST, MOST_QUESTIONS = 4096, 8  # events and questions of a wave
+# Events of a wave where both sides go from wave to wave: others count them while more are sorted.
+LED_EVENTS = 64
 PATIENCE = 1 if JIT_DISABLED else 300_000  # looks in vain, a tenth of a millisecond or two
 
 NUMBER, BLOCK, ROWS, QUESTIONS = 0, 1, 2, 3  # places in ``entry`` of a wave
@@ -100,8 +102,8 @@ _read, _write, _have_taken = direct(read_word), direct(write_word), direct(have_
 
 
 def fitting(desk: Desk) -> Desk:
-    """The same desk, on which a wave grows no longer than it may be on a board."""
-    return desk._replace(rows=desk.rows[:LONGEST], asked=desk.asked[:MOST_QUESTIONS])
+    """The same desk, on which a wave grows no longer than it should be on a board."""
+    return desk._replace(rows=desk.rows[:LED_EVENTS], asked=desk.asked[:MOST_QUESTIONS])
 
 
 class Board:
