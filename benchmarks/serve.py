@@ -15,6 +15,7 @@ latency  99 of 100 answers at a fixed rate, with a learner that catches up at fu
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,8 @@ STREAM = "agrawal"
 TRAINED = 200_000  # events that the tree has learned when it is asked
 ROWS = 1000
 RATE = 200.0  # requests a second while latency is measured
+AHEAD = 1.4  # times what a learner is thought to learn meanwhile
+TRIES = 5
 # Neighbours that need the processor alone, and memory too.
 COUNTING = "while True: pass"
 ADDING = "import numpy as np; a, b = np.ones((2, 30_000_000))\nwhile True: a += b"
@@ -79,6 +82,16 @@ def livetree(folder: Path, leaves: str) -> Iterator[tuple[Service, Path]]:
         yield service, file
     finally:
         service.stop()
+
+
+@contextmanager
+def standing_still(service: Service) -> Iterator[None]:
+    """Let it do nothing meanwhile: it would learn what is being written for it."""
+    service.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        service.process.send_signal(signal.SIGCONT)
 
 
 def wait_until_learned(service: Service, events: int) -> None:
@@ -225,7 +238,7 @@ def latencies(
 ) -> Iterator[Measurement]:
     """The 99th percentile with a learner at work, here or in another process, against none."""
     requests = one_row_requests(1000)
-    block = lines(100_000)
+    block, len_block = lines(100_000), 100_000
     with ExitStack() as running:
         other, other_file = running.enter_context(livetree(folder / "other", leaves))
 
@@ -235,18 +248,19 @@ def latencies(
         def beside(learner: Service, fed: Path) -> list[float]:
             """Feed a learner with more than it can learn while it is measured."""
             nonlocal speed
-            while True:
+            for _ in range(TRIES):
                 target = learner.sample().learned
-                with fed.open("ab") as out:
-                    for _ in range(max(2, round(2 * seconds * speed / 100_000))):
+                with standing_still(learner), fed.open("ab") as out:
+                    for _ in range(round(AHEAD * seconds * speed / len_block)):
                         out.write(block)
-                        target += 100_000
+                        target += len_block
                 taken = paced(service.port, requests, RATE, seconds)
                 was_busy = learner.sample().learned < target
                 wait_until_learned(learner, target)
                 if was_busy:
                     return taken
-                speed *= 1.5  # it was faster than thought, and done before the end
+                speed *= AHEAD  # it was faster than thought, and done before the end
+            raise RuntimeError("the learner was done before the requests, each time")
 
         def beside_code(code: str) -> list[float]:
             """Have another process run a loop meanwhile."""
