@@ -27,7 +27,7 @@ from learner.following import BoardReader
 from learner.holding import held_bytes, reopened, set_apart
 from learner.in_process import InProcess
 from learner.leading import Leader, Led, Stretch
-from learner.local_statistics import Beginning, LocalStatistics, Share
+from learner.local_statistics import Beginning, Blocks, LocalStatistics, Share
 from learner.message import (
     Block,
     Child,
@@ -61,6 +61,7 @@ __all__ = [
     "Batch",
     "Beginning",
     "Block",
+    "Blocks",
     "Board",
     "BoardReader",
     "Change",

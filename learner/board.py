@@ -42,7 +42,7 @@ PATIENCE = 1 if JIT_DISABLED else 300_000  # looks in vain, a tenth of a millise
 NUMBER, BLOCK, ROWS, QUESTIONS = 0, 1, 2, 3  # places in ``entry`` of a wave
 LEAF_GONE, NEW_LEAVES, KIND, COLUMN = 2, 3, 4, 5  # the same of a drop
 ENTRY = 6
-NO_BLOCK, DROP = 0, -1  # no block is called like this
+NO_BLOCK, DROP, NO_NEWS = 0, -1, -2  # no block is called like this
 APART = 16  # words, so that no two threads write into one line of the cache
 # words that are read by others, each in a line of its own
 POSTED, LED, FAILED = 0, APART, 2 * APART
@@ -147,10 +147,13 @@ class Board:
 
     def has_room(self, wave: Wave) -> bool:
         """Whether the wave is short enough, and all have taken the entry that it replaces."""
-        if len(wave.rows) > LONGEST or len(wave.asked) > MOST_QUESTIONS:
-            return False
-        replaced = int(self.paper.entry[self.paper.written[0] % ENTRIES, NUMBER])
-        return all(self.taken(worker) >= replaced for worker in range(1, self.workers))
+        fits = len(wave.rows) <= LONGEST and len(wave.asked) <= MOST_QUESTIONS
+        return fits and self._has_place()
+
+    def _has_place(self) -> bool:
+        paper = self.paper
+        replaced = int(paper.entry[paper.written[0] % ENTRIES, NUMBER])
+        return bool(_have_taken(paper.progress, 1, self.workers, replaced, 1) == 0)
 
     def write(self, number: int, wave: Wave) -> int:
         """Write a wave for which there is room; returns its place. It is not announced yet."""
@@ -162,6 +165,15 @@ class Board:
         paper.entry[at, : QUESTIONS + 1] = number, wave.block, rows, questions
         paper.written[0] += 1
         return at
+
+    def write_no_news(self, number: int) -> bool:
+        """Write of a message that its readers need not know it; False: there is no room."""
+        if not self._has_place():
+            return False
+        at = int(self.paper.written[0] % ENTRIES)
+        self.paper.entry[at, : BLOCK + 1] = number, NO_NEWS
+        self.paper.written[0] += 1
+        return True
 
     @property
     def posted(self) -> int:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learner.batch import Batch
 from learner.board import (
     APART,
     BLOCK,
@@ -20,6 +19,7 @@ from learner.board import (
     LED,
     NEW_LEAVES,
     NO_BLOCK,
+    NO_NEWS,
     NUMBER,
     PATIENCE,
     POSTED,
@@ -39,7 +39,7 @@ from learner.kernels.rules import Rules, Scratch
 from learner.kernels.share import own_barred
 from learner.kernels.tree import Layout, Tree
 from learner.local_statistics import INFINITE, LocalStatistics
-from learner.message import Events, LocalResult, Message
+from learner.message import LocalResult, Message
 from learner.variants.vht import drop_leaf, keep_statistics
 
 Codes = npt.NDArray[np.int32]
@@ -89,9 +89,9 @@ def take_waves(
                 return FULL
             barred = own_barred(layout, share, entry[at, KIND], entry[at, COLUMN])
             drop_leaf(tree, layout, rules, leaf, barred, paper.dropped[at, :branches])
-        elif entry[at, BLOCK] != block:
-            return OTHER_BLOCK
-        else:
+        elif entry[at, BLOCK] != NO_NEWS:
+            if entry[at, BLOCK] != block:
+                return OTHER_BLOCK
             rows, questions = entry[at, ROWS], entry[at, QUESTIONS]
             if not keep_statistics(
                 tree, layout, rules, scratch, events, is_slice, share, positions,
@@ -118,11 +118,8 @@ class BoardReader:
 
     def _get_ready(self) -> None:
         """Compile before the first event, which nobody may have the time to wait for."""
-        dense = np.zeros((0, 1)), np.zeros((0, 1), np.int32)
-        sparse = np.zeros(1, np.int64), np.zeros(0, np.int32)
-        nothing = Events.of(Batch(*dense, *sparse), np.zeros(0, np.int32), np.zeros(0))
-        block = self.statistics.taking(nothing)
-        _take_waves(*block, NO_BLOCK, self._board.handle, self.worker, 1)
+        nothing = self.statistics.without_events()
+        _take_waves(*nothing, NO_BLOCK, self._board.handle, self.worker, 1)
         self._board.has_taken(self.worker, 0)
 
     def _progress(self, place: int) -> int:
@@ -149,10 +146,11 @@ class BoardReader:
             entry = self._board.paper.entry[self._progress(READ) % ENTRIES]
             if why == FULL:
                 statistics.make_room(int(entry[NEW_LEAVES]))
-            block = statistics.last_block if entry[BLOCK] == DROP else int(entry[BLOCK])
-            why = _take_waves(
-                *statistics.arguments(block), block, self._board.handle, self.worker, PATIENCE
-            )
+            is_next = entry[NUMBER] == self.taken + 1
+            is_wave = is_next and entry[BLOCK] > NO_BLOCK
+            block = int(entry[BLOCK]) if is_wave else statistics.newest_block
+            known = statistics.arguments(block) if block else statistics.without_events()
+            why = _take_waves(*known, block, self._board.handle, self.worker, PATIENCE)
         statistics.pass_over(self.taken, self._progress(COUNTED) - before)
         if why == UNSOUND:
             raise LearnerError(INFINITE)

@@ -308,7 +308,7 @@ class Stretch(NamedTuple):
     number: int  # of the last message
     split_id: int  # of the next question
     row: int  # the next event
-    sorting: tuple[Any, ...]  # tree and events, as kernels take them
+    tree: tuple[Any, ...]  # as kernels take it
     predicted: Codes
     flow: Longs
     desk: Desk
@@ -345,13 +345,15 @@ class Leader:
         ``wake`` is called where a worker sleeps that has something to do.
         """
         course, statistics, row = self._course, self._statistics, stretch.row
+        counting = statistics.arguments(stretch.block)
+        events = counting[len(stretch.tree)]
         course[:] = 0
         course[LAST], course[STOPPED] = stretch.number, UNHEARD
         while course[STOPPED] == UNHEARD:
             wake()
             row = _lead_waves(
-                *stretch.sorting, row, stretch.predicted, stretch.flow, stretch.desk_handle,
-                *statistics.arguments(stretch.block), stretch.block, self._board.handle, course,
+                *stretch.tree, events, row, stretch.predicted, stretch.flow, stretch.desk_handle,
+                *counting, stretch.block, self._board.handle, course,
                 self._gathered, FOR_ANSWERS * PATIENCE,
             )  # fmt: skip
         statistics.pass_over(int(course[LAST]), int(course[SENT_IN_ALL]))

@@ -61,6 +61,39 @@ OF_TREE = ("node", "votes", "seen", "slot", "counts", "free")
 OF_COLUMNS = ("moments", "values", "tokens", "barred", "barred_tokens")
 
 
+NOTHING = Batch(
+    np.zeros((0, 1)), np.zeros((0, 1), np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32)
+)
+
+
+class Blocks:
+    """Events that waves speak of, as kernels take them."""
+
+    def __init__(self) -> None:
+        self._taken: dict[int, tuple[Any, bool]] = {}  # the events, and whether they are a slice
+
+    def begin(self, block: Block) -> None:
+        """Its waves come now."""
+        self._taken[block.block] = events_reference(block.events), block.is_slice
+
+    def end(self, block: int) -> None:
+        """There are no more of them."""
+        del self._taken[block]
+
+    def clear(self) -> None:
+        """Nor of any other."""
+        self._taken.clear()
+
+    @property
+    def newest(self) -> int:
+        """The block that began last; 0 where there is none."""
+        return max(self._taken, default=0)
+
+    def arguments(self, block: int) -> tuple[Any, bool]:
+        """What a kernel needs to know of it."""
+        return self._taken[block]
+
+
 class Share(NamedTuple):
     """Which columns are a worker's: a range of the dense ones, every p-th token.
 
@@ -73,21 +106,12 @@ class Share(NamedTuple):
     nominal: tuple[int, int]
 
     @classmethod
-    def of(cls, worker: int, workers: int, known: Known, spared: int = 0) -> Share:
-        """The worker's part of what is known when the workers begin.
-
-        The first one gets so many columns fewer than the others, where it has other work besides.
-        """
-        everything = len(known.numeric) + len(known.nominal)
-
-        def start(columns: int, at: int) -> int:
-            less = (workers - 1) * spared * columns // max(1, everything)
-            first = max(0, columns - less) // workers
-            return first + (columns - first) * (at - 1) // max(1, workers - 1) if at else 0
+    def of(cls, worker: int, workers: int, known: Known) -> Share:
+        """The worker's part of what is known when the workers begin."""
 
         def part(columns: int) -> tuple[int, int]:
-            last = worker == workers - 1
-            return start(columns, worker), -1 if last else start(columns, worker + 1)
+            end = columns * (worker + 1) // workers
+            return columns * worker // workers, -1 if worker == workers - 1 else end
 
         return cls(worker, workers, part(len(known.numeric)), part(len(known.nominal)))
 
@@ -145,14 +169,16 @@ class Beginning(NamedTuple):
 class LocalStatistics:
     """One worker; whoever runs it hands it the messages in their order."""
 
-    def __init__(self, beginning: Beginning) -> None:
+    def __init__(self, beginning: Beginning, blocks: Blocks | None = None) -> None:
+        """Begin; ``blocks`` are shared by workers of one process, and looked after elsewhere."""
         share, params, known, state = beginning
         self.share = share
         self.events = 0  # counted so far
         self._params = params
         self._numbers = share.numbers()
         self._taken = 0  # messages
-        self._blocks: dict[int, tuple[Any, bool]] = {}  # events as kernels take them
+        self._keeps_blocks = blocks is None
+        self._blocks = Blocks() if blocks is None else blocks
         self._known = share.known(known)
         self._fitted: Known | None = None
         self._sizes = Sizes(
@@ -165,6 +191,7 @@ class LocalStatistics:
             tokens=state["tokens"].shape[2],
             features=state["barred"].shape[1],
         )
+        self._nothing = events_reference(Events.of(NOTHING, np.zeros(0, np.int32), np.zeros(0)))
         self._tree = new_tree(self._sizes)
         for name in (*OF_TREE, *OF_COLUMNS):
             getattr(self._tree, name)[...] = state[name]
@@ -187,9 +214,11 @@ class LocalStatistics:
         if isinstance(message, Wave):
             return self._count(message)
         if isinstance(message, Block):
-            self._blocks[message.block] = events_reference(message.events), message.is_slice
+            if self._keeps_blocks:
+                self._blocks.begin(message)
         elif isinstance(message, Done):
-            del self._blocks[message.block]
+            if self._keeps_blocks:
+                self._blocks.end(message.block)
         elif isinstance(message, Known):
             self._known = self.share.known(message)
             self._fit()
@@ -261,17 +290,17 @@ class LocalStatistics:
         self._fit(leaves)
 
     @property
-    def last_block(self) -> int:
-        """The block that began last, of those that are not done."""
-        return max(self._blocks)
+    def newest_block(self) -> int:
+        """The block that began last; 0 where there is none."""
+        return self._blocks.newest
 
     def arguments(self, block: int) -> tuple[Any, ...]:
         """What a kernel needs to count the events of a block."""
-        return *self._handles, *self._blocks[block], self._numbers, self._positions
+        return *self._handles, *self._blocks.arguments(block), self._numbers, self._positions
 
-    def taking(self, events: Events) -> tuple[Any, ...]:
-        """The same for events of no block."""
-        return *self._handles, events_reference(events), False, self._numbers, self._positions
+    def without_events(self) -> tuple[Any, ...]:
+        """The same where there is nothing to count."""
+        return *self._handles, self._nothing, False, self._numbers, self._positions
 
     def pass_over(self, number: int, events: int) -> None:
         """Messages up to this one have come another way, with so many events."""

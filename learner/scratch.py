@@ -11,6 +11,7 @@ from learner.kernels.ahead import AHEAD, STRIDE
 from learner.kernels.bayes import class_width, slot_width
 from learner.kernels.elementary import fill_xlog2x
 from learner.kernels.rules import COMMIT_ONCE, MAJORITY, RANKING, Rules, Scratch
+from learner.kernels.together import AT_ONCE, NOBODY, NOTED
 from learner.state import Sizes, as_records, kept_columns
 from learner.variants.vht import Desk
 
@@ -49,6 +50,11 @@ def new_scratch(sizes: Sizes, rules: Rules) -> Scratch:
         places=np.zeros(nominal, np.int64),
         bayes=np.zeros((scores, sizes.classes, class_width(columns, nominal, places))),
         bayes_slot=np.zeros((scores, slot_width(columns, nominal))),
+        noted=np.full((4, NOTED), NOBODY, np.int64),
+        noted_weight=np.zeros((2, NOTED)),
+        members=np.zeros((2, AT_ONCE), np.int64),
+        group=np.zeros(2, np.int64),
+        shares=np.zeros(AT_ONCE),
         numbers=np.ones(2 * nominal + columns + 1 + 8),
         logs=np.zeros(2 * nominal + columns + 1 + 8),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,10 +67,6 @@ Array = npt.NDArray[Any]
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
-# Columns that a worker counts and judges while an event is sorted: so many fewer are the share of
-# a first worker whose thread sorts too (measured: 90 ns an event, 2.2 ns a column).
-SORTING = 40
-
 desk_reference = by_reference(Desk)
 run_sort, run_decide, run_refuse = direct(sort_events), direct(decide), direct(refuse)
 
@@ -80,12 +77,16 @@ class Feed:
 
     block: int
     events: Events
-    handle: Any  # the same as kernels take it
     predicted: Codes
     row: int = 0  # the next one
     origin: int = NOWHERE  # node below which they are learned again
     distant: Distant | None = None  # who brings columns that are not here
     tests: int = -1  # splits of the tree when its columns were last brought
+
+    @cached_property
+    def handle(self) -> Any:
+        """The events as kernels take them."""
+        return events_reference(self.events)
 
 
 class VerticalTree(StreamingTree):
@@ -100,8 +101,7 @@ class VerticalTree(StreamingTree):
             raise ParamsError(problems)
         tree._keep_up()
         known, count = known_to(tree.encoder), self.vertical.workers
-        spared = SORTING if isinstance(workers, AtABoard) else 0
-        self.shares = [Share.of(worker, count, known, spared) for worker in range(count)]
+        self.shares = [Share.of(worker, count, known) for worker in range(count)]
         beginnings = [
             Beginning(share, tree.params, known, state_of(share, tree._tree, tree._sizes, known))
             for share in self.shares
@@ -253,15 +253,14 @@ class VerticalTree(StreamingTree):
         self._make_desk(self._sizes.nodes, len(events.y))
         self._blocks += 1
         self._post(Block(self._blocks, events, distant=distant))
-        handle = events_reference(events)
-        return Feed(self._blocks, events, handle, predicted, origin=origin, distant=distant)
+        return Feed(self._blocks, events, predicted, origin=origin, distant=distant)
 
     def _lead(self, feed: Feed) -> bool:
         """Go through events at a board; False: none is there, or has room for the next wave."""
         if self._at_board is None or self._questions or feed.distant is not None:
             return False
         stretch = Stretch(
-            feed.block, self._posted, self._asked, feed.row, (*self._handles, feed.handle),
+            feed.block, self._posted, self._asked, feed.row, self._handles,
             feed.predicted, self._flow, self._desk, self._board_handle,
         )  # fmt: skip
         led = self._at_board.lead(stretch)

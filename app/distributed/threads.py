@@ -21,6 +21,7 @@ from app.distributed.load import Load
 from learner import (
     Beginning,
     Block,
+    Blocks,
     Board,
     BoardReader,
     Done,
@@ -88,6 +89,7 @@ class Threads:
         self._lock = threading.Lock()  # of the answers
         self._results: dict[int, list[LocalResult]] = {}
         self._asked_in: dict[int, int] = {}  # number of the message with a question
+        self._blocks = Blocks()  # all since the last time that nobody read events
         self._posted = self._announced = self._last_wave = 0
         self._decided = -1  # the last question that was asked after
         self._failure: BaseException | None = None
@@ -96,7 +98,7 @@ class Threads:
 
     def begin(self, beginnings: Sequence[Beginning]) -> None:
         """Make the workers, and start their threads."""
-        self._own, *others = [LocalStatistics(beginning) for beginning in beginnings]
+        self._own, *others = [LocalStatistics(beginning, self._blocks) for beginning in beginnings]
         self._board = board = Board(len(beginnings), beginnings[0].known)
         self._leader = Leader(board, self._own)
         for statistics in others:
@@ -117,6 +119,8 @@ class Threads:
             return
         if isinstance(message, Known):
             self._make_room(message)
+        if isinstance(message, Block):
+            self._blocks.begin(message)
         self._posted = number
         if isinstance(message, Wave):
             self._last_wave = number
@@ -134,7 +138,6 @@ class Threads:
         """Go from wave to wave with all workers, the first one here; None: one has failed."""
         if self._failure is not None:
             return None
-        self._announce()  # a block may have begun
         started = time.perf_counter()
         try:
             led = self._leader.lead(stretch, self._wake)
@@ -167,7 +170,13 @@ class Threads:
             self._board.make_room(known)
 
     def _hand_out(self, number: int, message: Message) -> None:
-        """On the board where it fits, otherwise as a letter."""
+        """On the board where it fits, otherwise as a letter.
+
+        A block that begins or ends is news to nobody here. As a letter it would have a thread want
+        the interpreter's lock just when this one needs it, which cost a twentieth of a millisecond.
+        """
+        if isinstance(message, Block | Done) and self._board.write_no_news(number):
+            return
         if isinstance(message, Wave) and self._board.has_room(message):
             self._collect()  # the place's old answers
             place = self._board.write(number, message)
@@ -177,10 +186,7 @@ class Threads:
         else:
             for helper in self._helpers:
                 helper.letters.append((number, message))
-        # A block that begins or ends can wait for the next wave: a thread that took it at once
-        # would want the interpreter's lock while this one prepares that wave.
-        if not isinstance(message, Block | Done):
-            self._announce()
+        self._announce()
 
     def _announce(self) -> None:
         """Tell all threads of everything that is posted."""
@@ -207,6 +213,7 @@ class Threads:
         """Wait until no thread reads events any more."""
         self._wait_for(self._last_wave)
         self._raise_failure()
+        self._blocks.clear()
 
     def states(self) -> Sequence[Mapping[str, Array]]:
         """Return what the workers hold once all is done."""
@@ -270,15 +277,15 @@ class Threads:
     def _run(self, helper: Helper) -> None:
         """Take one message after the other; after a failure let them all go by."""
         while not helper.ended:
-            if not helper.reader.is_behind():
-                helper.sleep()
-            elif self._failure is not None:
+            if self._failure is not None:
                 helper.reader.skip()
             else:
                 try:
                     self._work(helper)
                 except BaseException as failure:
                     self._fail(failure)
+            if not helper.reader.is_behind():
+                helper.sleep()
 
     def _fail(self, failure: BaseException) -> None:
         """No answer counts any more."""

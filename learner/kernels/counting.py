@@ -11,6 +11,7 @@ import numpy.typing as npt
 from learner.kernels.jit import (
     JIT_DISABLED,
     address_of,
+    apart,
     fetch,
     inlined,
     inner,
@@ -68,6 +69,33 @@ def count_class(
 
 
 @inlined
+def moved(
+    mean: float, m2: float, low: float, high: float, value: float, weight: float, share: float
+) -> tuple[float, float, float, float]:
+    """Welford: mean += (x - mean) w / W, M2 += w (x - old mean) (x - mean)."""
+    delta = value - mean
+    mean += delta * share
+    m2 += weight * delta * (value - mean)
+    return mean, m2, value if value < low else low, value if value > high else high
+
+
+@apart
+def move_by_one(
+    means: Floats,
+    m2s: Floats,
+    lows: Floats,
+    highs: Floats,
+    values: Floats,
+    weight: float,
+    share: float,
+) -> None:
+    """Welford's update by one event, column by column."""
+    for j in range(len(means)):
+        mean, m2, low, high = moved(means[j], m2s[j], lows[j], highs[j], values[j], weight, share)
+        means[j], m2s[j], lows[j], highs[j] = mean, m2, low, high
+
+
+@inlined
 def count_moments(
     moments: Floats,
     slot: int,
@@ -85,15 +113,12 @@ def count_moments(
     own, label, here = place(slot), place(k), place(row)
     share = weight / class_weight
     for j in range(moments.shape[3]):
-        value = x[here, place(first + j)]
-        mean = moments[own, label, MEAN, j]
-        delta = value - mean
-        mean += delta * share
+        mean, m2 = moments[own, label, MEAN, j], moments[own, label, M2, j]
         low, high = moments[own, label, LOW, j], moments[own, label, HIGH, j]
-        moments[own, label, MEAN, j] = mean
-        moments[own, label, M2, j] += weight * delta * (value - mean)
-        moments[own, label, LOW, j] = value if value < low else low
-        moments[own, label, HIGH, j] = value if value > high else high
+        value = x[here, place(first + j)]
+        mean, m2, low, high = moved(mean, m2, low, high, value, weight, share)
+        moments[own, label, MEAN, j], moments[own, label, M2, j] = mean, m2
+        moments[own, label, LOW, j], moments[own, label, HIGH, j] = low, high
 
 
 @inlined
@@ -136,13 +161,31 @@ def count_with_gaps(
     row: int,
     first: int,
 ) -> None:
-    """Weighted Welford update of one event, where values are or were missing (NaN).
+    """Weighted Welford update of one event, where values are or were missing (NaN)."""
+    columns = tree.moments.shape[3]
+    count_between_gaps(tree, slot, k, weight, class_weight, x, row, first, 0, columns)
+
+
+@inner
+def count_between_gaps(
+    tree: Tree,
+    slot: int,
+    k: int,
+    weight: float,
+    class_weight: float,
+    x: Floats,
+    row: int,
+    first: int,
+    start: int,
+    end: int,
+) -> None:
+    """The same for the columns start..end-1.
 
     ``class_weight`` is the weight of class k at the node, this event included; what of it was
     missing in a column is kept in that column.
     """
     m = tree.moments
-    for j in range(m.shape[3]):
+    for j in range(start, end):
         value = x[row, first + j]
         if value != value:
             m[slot, k, MISSING, j] += weight

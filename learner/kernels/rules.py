@@ -135,5 +135,10 @@ class Scratch(NamedTuple):
     places: Longs  # [nominal column] where an event's values lie in a row of Tree.bayes
     bayes: Floats  # a slot's rows as in Tree.bayes, for a snapshot, which keeps none
     bayes_slot: Floats
+    noted: Longs  # [see learner/kernels/together.py, event that is to be counted]
+    noted_weight: Floats
+    members: Longs  # [0, 1] events that are counted at once, and those that are next
+    group: Longs  # [0, 1] theirs
+    shares: Floats  # weight of each of those over that of its class
     numbers: Floats  # whose logarithms an event asks for, and room for eight more
     logs: Floats  # of them

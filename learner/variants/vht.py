@@ -41,14 +41,9 @@ from learner.kernels.ahead import AHEAD, bring_near
 from learner.kernels.best_two import clear_ranking, offer, offer_null
 from learner.kernels.counting import (
     count_class,
-    count_moments,
     count_values,
-    count_with_gaps,
-    fetch_row,
-    has_no_infinity,
-    is_whole,
 )
-from learner.kernels.jit import flag, inner, int64, kernel
+from learner.kernels.jit import flag, inner, int64, kernel, place
 from learner.kernels.leaves import majority_above
 from learner.kernels.nodes import bar_path, give_back_slot, has_room, new_leaf
 from learner.kernels.predict import leaf_of
@@ -71,6 +66,7 @@ from learner.kernels.rules import (
 )
 from learner.kernels.share import FIRST_NOMINAL, FIRST_NUMERIC, WORKER, WORKERS, rename
 from learner.kernels.splitting import makes_child, start_leaf, step_down
+from learner.kernels.together import NOTED, count_noted, note
 from learner.kernels.tree import (
     CLASSES,
     COUNTED,
@@ -157,7 +153,7 @@ def sort_events(
     has no room for more events or questions.
     """
     counts, nodes, again = tree.counts, tree.node, origin != NOWHERE
-    y, weights = events.y, events.weights
+    y, weights, numeric = events.y, events.weights, events.numeric
     flow[SENT], flow[ASKED], flow[KEPT] = 0, 0, 0
     flow[WHY] = NEEDS_ANSWERS
     walked = start
@@ -179,6 +175,13 @@ def sort_events(
         node = max(flow[RESUME], int64(origin), int64(0))
         flow[RESUME] = 0
         while nodes[node].kind != LEAF:
+            at = nodes[node]
+            if at.kind == NUMERIC:
+                x = numeric[place(row), place(at.column)]
+                if x == x:
+                    node = int64(at.child) + int64(x > at.cut)
+                    nodes[node].routed += weight
+                    continue
             parent, makes = node, makes_child(tree, rules, events, row, node)
             if makes and holds:
                 flow[RESUME] = node
@@ -348,16 +351,14 @@ def keep_statistics(
     worker's features. A slice of the events has only the worker's columns. Returns whether all
     numbers were finite or missing.
     """
-    counts, question, finite = tree.counts, 0, True
+    counts, question, finite, noted = tree.counts, 0, True, int64(0)
     numeric, y, weights = events.numeric, events.y, events.weights
-    moments, columns = tree.moments, tree.moments.shape[3]
+    columns, classes = tree.moments.shape[3], tree.moments.shape[1]
     first = int64(0) if is_slice else share[FIRST_NUMERIC]
     first_nominal = int64(0) if is_slice else share[FIRST_NOMINAL]
     step, turn = (int64(1), int64(0)) if is_slice else (share[WORKERS], share[WORKER])
-    for place in range(len(rows)):
-        row, leaf = int64(rows[place]), int64(leaves[place])
-        if place + 1 < len(rows):
-            fetch_row(numeric, int64(rows[place + 1]), first, columns)
+    for i in range(len(rows)):
+        row, leaf = int64(rows[i]), int64(leaves[i])
         k = int64(y[row])
         weight = 1.0 if len(weights) == 0 else weights[row]
         counts[CLASSES] = max(counts[CLASSES], k + 1)
@@ -365,11 +366,9 @@ def keep_statistics(
             continue
         of_class = count_class(tree.node, tree.votes, tree.seen, leaf, k, weight, rules.effective_n)
         slot = int64(tree.node[leaf].slot)
-        if tree.slot[slot].gaps == 0 and is_whole(numeric, row, first, columns):
-            count_moments(moments, slot, k, weight, of_class, numeric, row, first)
-        else:
-            finite &= has_no_infinity(numeric, row, first, columns)
-            count_with_gaps(tree, slot, k, weight, of_class, numeric, row, first)
+        if columns > 0:
+            note(scratch, noted, row, slot * classes + k, weight, of_class)
+            noted += 1
         count_values(
             tree.values, layout.value_room, layout.value_start, slot, k, weight, events.nominal,
             row, first_nominal,
@@ -379,13 +378,18 @@ def keep_statistics(
             if token % step == turn:
                 tree.tokens[slot, k, token // step] += weight
                 counts[TOKENS] = max(counts[TOKENS], token // step + 1)
-        if question < len(asked) and asked[question] == place:
+        asks = question < len(asked) and asked[question] == i
+        if asks or noted == NOTED:
+            finite &= count_noted(tree, scratch, noted, numeric, first)
+            noted = int64(0)
+        if asks:
             evaluate(tree, layout, rules, scratch, leaf, flag(True), None)
             _answer(
                 tree, layout, rules, scratch, share, positions, leaf, rankings[question],
                 branch_counts[question], branch_value[question],
             )  # fmt: skip
             question += 1
+    finite &= count_noted(tree, scratch, noted, numeric, first)
     return finite
 
 

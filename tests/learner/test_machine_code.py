@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from learner.kernels import jit
+from learner.kernels import machine_code
 
 ROOT = Path(__file__).parents[2]
+COMPILER = "1.0"
 KERNEL = """
 from learner.kernels.bound import hoeffding_bound
 print(hoeffding_bound(1.0, 0.1, 100.0))
@@ -52,15 +53,15 @@ def test_a_folder_that_cannot_be_written_is_used_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in an image with a read-only file system."""
-    ready = tmp_path / "ready" / f"kernels-{jit._sources_digest()}" / "learner-kernels"
+    ready = (
+        tmp_path / "ready" / f"kernels-{machine_code.sources_digest(COMPILER)}" / "learner-kernels"
+    )
     ready.mkdir(parents=True)
     (ready / "bound.nbi").write_bytes(b"index")
-    monkeypatch.setattr(jit._config, "CACHE_DIR", str(tmp_path / "ready"))
-    monkeypatch.setattr(jit, "_writable", lambda _: False)
+    monkeypatch.setattr(machine_code, "_writable", lambda _: False)
 
-    folder, temporary = jit._cache_folder()
+    folder = machine_code.cache_folder(str(tmp_path / "ready"), COMPILER)
 
-    assert temporary
     assert not folder.is_relative_to(tmp_path)
     assert (folder / "learner-kernels" / "bound.nbi").read_bytes() == b"index"
     replacement = folder / "learner-kernels" / "new"
@@ -71,11 +72,10 @@ def test_a_folder_that_cannot_be_written_is_used_all_the_same(
 
 
 def test_no_folder_at_all_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit._config, "CACHE_DIR", str(tmp_path / "missing"))
-    monkeypatch.setattr(jit, "_writable", lambda _: False)
+    monkeypatch.setattr(machine_code, "_writable", lambda _: False)
 
-    folder, temporary = jit._cache_folder()
+    folder = machine_code.cache_folder(str(tmp_path / "missing"), COMPILER)
 
-    assert temporary
+    assert not folder.is_relative_to(tmp_path)
     assert list(folder.iterdir()) == []
     folder.rmdir()
