@@ -10,6 +10,7 @@ import numpy.typing as npt
 from learner.kernels.ahead import AHEAD, STRIDE
 from learner.kernels.bayes import class_width, slot_width
 from learner.kernels.elementary import fill_xlog2x
+from learner.kernels.numeric.gaussian import whole_vectors
 from learner.kernels.rules import COMMIT_ONCE, MAJORITY, RANKING, Rules, Scratch
 from learner.kernels.together import AT_ONCE, NOBODY, NOTED
 from learner.state import Sizes, as_records, kept_columns
@@ -25,7 +26,7 @@ def new_scratch(sizes: Sizes, rules: Rules) -> Scratch:
     nominal, scores = len(sizes.values), int(rules.predictor != MAJORITY)
     walked = 0 if revises else sizes.nodes
     return Scratch(
-        points=np.zeros((7, rules.split_points * columns)),
+        points=np.zeros((7, whole_vectors(rules.split_points * columns))),
         numeric=np.zeros((8, columns)),
         nominal=np.zeros((4, len(sizes.values))),
         values=np.zeros((3, places)),

@@ -110,15 +110,12 @@ def count_moments(
 
     They are the columns of x from ``first`` on.
     """
-    own, label, here = place(slot), place(k), place(row)
-    share = weight / class_weight
-    for j in range(moments.shape[3]):
-        mean, m2 = moments[own, label, MEAN, j], moments[own, label, M2, j]
-        low, high = moments[own, label, LOW, j], moments[own, label, HIGH, j]
-        value = x[here, place(first + j)]
-        mean, m2, low, high = moved(mean, m2, low, high, value, weight, share)
-        moments[own, label, MEAN, j], moments[own, label, M2, j] = mean, m2
-        moments[own, label, LOW, j], moments[own, label, HIGH, j] = low, high
+    of_class = moments[place(slot), place(k)]
+    values = x[place(row), first : first + moments.shape[3]]
+    move_by_one(
+        of_class[MEAN], of_class[M2], of_class[LOW], of_class[HIGH], values, weight,
+        weight / class_weight,
+    )  # fmt: skip
 
 
 @inlined

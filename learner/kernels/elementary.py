@@ -80,7 +80,15 @@ def exp_negative(x: float) -> float:
 
 
 @inlined
-def normal_cdf(z: float) -> float:
+def bell(z: float) -> float:
+    """exp(-z^2 / 2), |z| cut at 7."""
+    a = abs(z)
+    a = a if a < 7.0 else 7.0
+    return exp_negative(-0.5 * a * a)
+
+
+@inlined
+def normal_cdf_of(z: float, bell_of_z: float) -> float:
     """Phi(z) by Hart's rational approximation, |z| cut at 7 (beyond it the rest is 1e-12)."""
     a = abs(z)
     a = a if a < 7.0 else 7.0
@@ -97,5 +105,5 @@ def normal_cdf(z: float) -> float:
     c = fma(c, a, 637.333633378831)
     c = fma(c, a, 793.826512519948)
     c = fma(c, a, 440.413735824752)
-    tail = exp_negative(-0.5 * a * a) * b / c
+    tail = bell_of_z * b / c
     return tail if z <= 0.0 else 1.0 - tail

@@ -90,8 +90,10 @@ def count_block(
         row += 1
     if not lazily:
         climb_together(nodes, ahead, start - walked_from, row - walked_from)
+    weight = tree.weight[0]
     for _ in range(start, row):
-        tree.weight[0] += 1.0
+        weight += 1.0
+    tree.weight[0] = weight
     tree.counts[EVENTS] += row - start
     tree.counts[COUNTED] += row - start
     return row

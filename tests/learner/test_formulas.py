@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from learner.kernels.bound import GINI, INFO_GAIN, gain_range, hoeffding_bound, hoeffding_count
 from learner.kernels.counting import count_with_gaps
 from learner.kernels.criterion import impurity
-from learner.kernels.elementary import log2, normal_cdf
+from learner.kernels.elementary import bell, log2, normal_cdf_of
 from learner.kernels.jit import kernel
 from learner.kernels.nodes import new_leaf
 from learner.kernels.numeric.gaussian import weight_below
@@ -53,7 +53,7 @@ def logarithm(x: float) -> float:
 @kernel
 def phi(z: float) -> float:
     """The inlined normal distribution function, callable from here."""
-    return normal_cdf(z)
+    return normal_cdf_of(z, bell(z))
 
 
 @kernel

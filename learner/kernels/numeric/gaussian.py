@@ -11,10 +11,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from learner.kernels.bound import INFO_GAIN
+from learner.kernels.bound import GINI, INFO_GAIN
 from learner.kernels.criterion import branch_impurity, cell
-from learner.kernels.elementary import normal_cdf, xlog2x
-from learner.kernels.jit import inlined, inner, kernel
+from learner.kernels.elementary import bell, normal_cdf_of, xlog2x
+from learner.kernels.jit import apart, inlined, inner, kernel
 from learner.kernels.rules import (
     BEFORE,
     CUT,
@@ -35,11 +35,23 @@ Floats = npt.NDArray[np.float64]
 _FAR = 1e9
 _STEP = 1e300
 
+VECTOR = 8  # numbers that one instruction takes, at most
+
 
 @inlined
-def _share_below(z: float) -> float:
+def whole_vectors(count: int) -> int:
+    """So many numbers and as many more as make whole vectors.
+
+    What is left over is done one by one otherwise, which takes as long as all the others where
+    there are few.
+    """
+    return -(-count // VECTOR) * VECTOR
+
+
+@inlined
+def _share_below(z: float, bell_of_z: float) -> float:
     """Phi(z), and exactly nothing or all far out."""
-    p = normal_cdf(z)
+    p = normal_cdf_of(z, bell_of_z)
     p = 0.0 if z <= -_FAR else p
     return 1.0 if z >= _FAR else p
 
@@ -55,7 +67,8 @@ def weight_below(moments: Floats, slot: int, k: int, j: int, known: float, cut: 
     offset = cut - moments[slot, k, MEAN, j]
     if known <= 1.0 or m2 <= 0.0:
         return known if offset >= 0.0 else 0.0
-    return known * _share_below(offset * (1.0 / math.sqrt(m2 / (known - 1.0))))
+    z = offset * (1.0 / math.sqrt(m2 / (known - 1.0)))
+    return known * _share_below(z, bell(z))
 
 
 @inner
@@ -77,26 +90,61 @@ def gaussian_merits(
     """
     points, width = rules.split_points, end - first
     known, start = scratch.numeric[KNOWN, first:end], scratch.numeric[BEFORE, first:end]
-    merit, left = scratch.points[1], scratch.points[2]
-    cells_left, cells_right = scratch.points[4], scratch.points[5]
-    criterion, fraction = rules.criterion, rules.min_branch_fraction
-    known_part(tree, slot, seen, before, criterion, scratch, first, end)
+    after, left, cells_left = scratch.points[1], scratch.points[2], scratch.points[4]
+    cells_right, weights = scratch.points[5], scratch.points[6]
+    is_info, size = rules.criterion == INFO_GAIN, whole_vectors(points * width)
+    known_part(tree, slot, seen, before, rules.criterion, scratch, first, end)
     _find_range(tree.moments, slot, seen, scratch, first, end)
     _lay_out_cuts(points, scratch, first, end)
     for k in range(len(seen)):
         if seen[k] > 0.0:
             _standardise_cuts(tree.moments, slot, k, seen[k], points, scratch, first, end)
-            _add_class(points * width, criterion == INFO_GAIN, scratch)
+            _share_out(scratch.points[1, :size], scratch.points[3, :size], weights[:size])
+            _add_class(
+                scratch.points[3, :size], weights[:size], left[:size], cells_left[:size],
+                cells_right[:size], is_info,
+            )  # fmt: skip
     for b in range(points):
-        for i in range(width):
-            q = b * width + i
-            right = known[i] - left[q]
-            after = branch_impurity(criterion, left[q], cells_left[q])
-            after += branch_impurity(criterion, right, cells_right[q])
-            least = fraction * known[i]
-            admissible = left[q] > least and right > least
-            merit[q] = start[i] - after if admissible else -np.inf
+        _copy(known, weights[b * width : (b + 1) * width])
+    _impurity_after(
+        left[:size], weights[:size], cells_left[:size], cells_right[:size], is_info, after[:size]
+    )
+    for b in range(points):
+        row = slice(b * width, (b + 1) * width)
+        _merits(after[row], left[row], known, start, rules.min_branch_fraction)
     _choose(points, scratch, first, end)
+
+
+@apart
+def _impurity_after(
+    left: Floats,
+    known: Floats,
+    cells_left: Floats,
+    cells_right: Floats,
+    is_info: bool,
+    after: Floats,
+) -> None:
+    """The impurity of both sides of every cut, times their weights."""
+    criterion = INFO_GAIN if is_info else GINI
+    for q in range(len(after)):
+        right = known[q] - left[q]
+        after[q] = branch_impurity(criterion, left[q], cells_left[q])
+        after[q] += branch_impurity(criterion, right, cells_right[q])
+
+
+@apart
+def _merits(merit: Floats, left: Floats, known: Floats, start: Floats, fraction: float) -> None:
+    """From impurities after a split at one cut of each column to merits; -inf: not admissible."""
+    for i in range(len(merit)):
+        least = fraction * known[i]
+        admissible = left[i] > least and known[i] - left[i] > least
+        merit[i] = start[i] - merit[i] if admissible else -np.inf
+
+
+@apart
+def _copy(source: Floats, to: Floats) -> None:
+    for i in range(len(to)):
+        to[i] = source[i]
 
 
 @inner
@@ -172,46 +220,76 @@ def _standardise_cuts(
 ) -> None:
     """Every cut as z under class k, and the known weight of the class beside it."""
     width = end - first
-    of_class = moments[slot, k, :, first:end]
+    of_class = moments[slot, k]
+    mean, m2 = of_class[MEAN, first:end], of_class[M2, first:end]
+    low, high = of_class[LOW, first:end], of_class[HIGH, first:end]
     cuts, z, weights = scratch.points[0], scratch.points[1], scratch.points[6]
     scale, known = scratch.numeric[SCALE, first:end], scratch.numeric[OF_CLASS, first:end]
-    for i in range(width):
-        w = class_weight - of_class[MISSING, i]
-        m2 = of_class[M2, i]
-        s = 1.0 / math.sqrt(m2 / (w - 1.0))
+    _scale_class(m2, of_class[MISSING, first:end], class_weight, scale, known)
+    for b in range(points):
+        row = slice(b * width, (b + 1) * width)
+        _standardise(z[row], cuts[row], mean, low, high, scale)
+        _copy(known, weights[row])
+
+
+@apart
+def _scale_class(
+    m2: Floats, missing: Floats, class_weight: float, scale: Floats, known: Floats
+) -> None:
+    """1 / s of every column, _STEP where there is no spread, and the weight that is known."""
+    for i in range(len(m2)):
+        w = class_weight - missing[i]
+        s = 1.0 / math.sqrt(m2[i] / (w - 1.0))
         known[i] = w if w > 0.0 else 0.0
-        scale[i] = s if w > 1.0 and m2 > 0.0 else _STEP
-    # One loop writes one array: with more, the compiler gives up proving that they are apart.
-    for b in range(points):
-        for i in range(width):
-            cut = cuts[b * width + i]
-            offset = cut - of_class[MEAN, i]
-            at = offset * scale[i]
-            far = _FAR if offset >= 0.0 else -_FAR
-            at = far if scale[i] == _STEP else at
-            at = -_FAR if cut < of_class[LOW, i] else at
-            z[b * width + i] = _FAR if cut >= of_class[HIGH, i] else at
-    for b in range(points):
-        for i in range(width):
-            weights[b * width + i] = known[i]
+        scale[i] = s if w > 1.0 and m2[i] > 0.0 else _STEP
 
 
-@inner
-def _add_class(size: int, info: bool, scratch: Scratch) -> None:
-    """Add one class to both sides of every candidate cut.
+@apart
+def _standardise(
+    z: Floats, cuts: Floats, mean: Floats, low: Floats, high: Floats, scale: Floats
+) -> None:
+    """One cut of every column as z, far out where the class has nothing on one side."""
+    for i in range(len(z)):
+        offset = cuts[i] - mean[i]
+        far = _FAR if offset >= 0.0 else -_FAR
+        at = far if scale[i] == _STEP else offset * scale[i]
+        at = -_FAR if cuts[i] < low[i] else at
+        z[i] = _FAR if cuts[i] >= high[i] else at
+
+
+@apart
+def _share_out(z: Floats, below: Floats, weights: Floats) -> None:
+    """How much of a class lies below each cut.
+
+    Two loops, so that the constants of each have a place in the processor.
+    """
+    for q in range(len(z)):
+        below[q] = bell(z[q])
+    for q in range(len(z)):
+        below[q] = weights[q] * _share_below(z[q], below[q])
+
+
+@apart
+def _add_class(
+    of_class: Floats,
+    weights: Floats,
+    left: Floats,
+    cells_left: Floats,
+    cells_right: Floats,
+    is_info: bool,
+) -> None:
+    """Add what a class has below to both sides of every candidate cut.
 
     Entropy needs only the sum of the cells of both sides, which is kept on the left.
     """
-    z, weights, left = scratch.points[1], scratch.points[6], scratch.points[2]
-    cells_left, cells_right = scratch.points[4], scratch.points[5]
-    if info:
-        for q in range(size):
-            below = weights[q] * _share_below(z[q])
+    if is_info:
+        for q in range(len(of_class)):
+            below = of_class[q]
             left[q] += below
             cells_left[q] += xlog2x(below) + xlog2x(weights[q] - below)
     else:
-        for q in range(size):
-            below = weights[q] * _share_below(z[q])
+        for q in range(len(of_class)):
+            below = of_class[q]
             above = weights[q] - below
             left[q] += below
             cells_left[q] += below * below
