@@ -153,6 +153,7 @@ def _learn_rows(
     widest, checked = len(scratch.branch_counts), -1
     ahead, walked_from, walked_to, roomy = scratch.ahead, start, start, False
     strides, passes = scratch.strides, scratch.passes
+    growths, entries = scratch.growths, scratch.entries
     plain = extras is None and no_gaps and rules.max_memory_bytes == 0
     quick = unit and not sparse and not effective and counts[TOKENS] == 0
     if extras is not None and counts[SHORT_OF_ROOM] > 0:
@@ -263,7 +264,8 @@ def _learn_rows(
         if extras is not None and followed and slot != NOWHERE:
             follow(
                 candidate, sides, candidate_classes, values, value_weight, value_start, looked_up,
-                criterion, batch, row, slot, int64(slot_of[place(slot)].candidates), k, weight,
+                growths, entries, criterion, batch, row, slot,
+                int64(slot_of[place(slot)].candidates), k, weight,
             )  # fmt: skip
         class_weight = count_class(node_of, votes, seen, node, k, weight, effective)
         if sparse:

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from learner.kernels.ahead import AHEAD, STRIDE
 from learner.kernels.bayes import class_width, slot_width
-from learner.kernels.elementary import fill_xlog2x
-from learner.kernels.numeric.gaussian import whole_vectors
+from learner.kernels.candidate import ENTRY
+from learner.kernels.elementary import fill_xlog2x, whole_vectors
 from learner.kernels.rules import COMMIT_ONCE, MAJORITY, RANKING, Rules, Scratch
 from learner.kernels.together import AT_ONCE, NOBODY, NOTED
 from learner.state import Sizes, as_records, kept_columns
@@ -51,6 +51,8 @@ def new_scratch(sizes: Sizes, rules: Rules) -> Scratch:
         places=np.zeros(nominal, np.int64),
         bayes=np.zeros((scores, sizes.classes, class_width(columns, nominal, places))),
         bayes_slot=np.zeros((scores, slot_width(columns, nominal))),
+        growths=np.zeros((2, 2 * ENTRY * sizes.parts.candidates)),
+        entries=np.zeros((2, sizes.parts.candidates), np.int64),
         noted=np.full((4, NOTED), NOBODY, np.int64),
         noted_weight=np.zeros((2, NOTED)),
         members=np.zeros((2, AT_ONCE), np.int64),

@@ -16,8 +16,8 @@ from learner.batch import Batch
 from learner.kernels.bound import INFO_GAIN
 from learner.kernels.branches import branch_counts
 from learner.kernels.criterion import branch_impurity, cell, impurity
-from learner.kernels.elementary import xlog2x
-from learner.kernels.jit import inlined, inner, int64, kernel, place
+from learner.kernels.elementary import whole_vectors, xlog2x
+from learner.kernels.jit import apart, inlined, inner, int64, kernel, place
 from learner.kernels.rules import Rules, Scratch
 from learner.kernels.tree import (
     CLASSES,
@@ -33,6 +33,11 @@ from learner.kernels.tree import (
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
+Places = npt.NDArray[np.int64]
+
+ENTRY = 4  # numbers
+NUMBERS, LOGARITHMS = 0, 1  # places in Scratch.growths
+OF_BRANCH, OF_KNOWN = 0, 1  # places in Scratch.entries
 
 
 @inlined
@@ -44,6 +49,8 @@ def follow(
     value_weight: Floats,
     value_start: Ints,
     L: Floats,
+    growths: Floats,
+    entries: Places,
     criterion: int,
     batch: Batch,
     row: int,
@@ -56,13 +63,16 @@ def follow(
 
     An event that does not know the attribute leaves the candidate as it is. The arrays are the
     tree's: taken out of it for every event, they would cost more than the measures. ``L`` is
-    looked up where weights are whole.
+    looked up where weights are whole. Those of a cut begin as estimates: what they ask for is
+    noted, two entries of ``growths`` a candidate, and all logarithms are taken in one sweep.
     """
-    own, here = place(slot), place(row)
-    last_known, last_of_class, last_growth = -1.0, -1.0, 0.0
+    own, here, noted = place(slot), place(row), int64(0)
+    last_known, last_of_class, last_growth, last_entry = -1.0, -1.0, 0.0, int64(NOWHERE)
     for q in range(count):
         at = candidate[own, q]
         column = place(at.column)
+        known, of_class = at.known, known_classes[own, q, place(k)]
+        entries[OF_BRANCH, q], entries[OF_KNOWN, q] = NOWHERE, NOWHERE
         if at.kind == MULTIWAY:
             value = batch.nominal[here, column]
             if value < 0:
@@ -80,7 +90,8 @@ def follow(
                 continue
             n_r = at.second if r else at.first
             if criterion == INFO_GAIN:
-                at.after += entropy_growth(L, n_r, sides[own, q, r, place(k)], weight)
+                entries[OF_BRANCH, q] = noted
+                noted = _note(growths, noted, n_r, sides[own, q, r, place(k)], weight)
             else:
                 at.after += gini_growth(n_r, sides[own, q, r], k, weight)
             sides[own, q, r, place(k)] += weight
@@ -88,16 +99,54 @@ def follow(
                 at.second = n_r + weight
             else:
                 at.first = n_r + weight
-        known, of_class = at.known, known_classes[own, q, place(k)]
         if criterion != INFO_GAIN:
             at.before += gini_growth(known, known_classes[own, q], k, weight)
         else:
             if known != last_known or of_class != last_of_class:  # mostly the same for all
-                last_known, last_of_class = known, of_class
-                last_growth = entropy_growth(L, known, of_class, weight)
-            at.before += last_growth
+                last_known, last_of_class, last_entry = known, of_class, int64(NOWHERE)
+                if at.kind == MULTIWAY:
+                    last_growth = entropy_growth(L, known, of_class, weight)
+                else:
+                    last_entry = noted
+                    noted = _note(growths, noted, known, of_class, weight)
+            entries[OF_KNOWN, q] = last_entry
+            if last_entry == NOWHERE:
+                at.before += last_growth
         known_classes[own, q, place(k)] = of_class + weight
         at.known = known + weight
+    if noted == 0:
+        return
+    numbers = whole_vectors(ENTRY * noted)
+    _take_logarithms(growths[NUMBERS, :numbers], growths[LOGARITHMS, :numbers])
+    for q in range(count):
+        at = candidate[own, q]
+        if entries[OF_BRANCH, q] != NOWHERE:
+            at.after += _noted_growth(growths, entries[OF_BRANCH, q])
+        if entries[OF_KNOWN, q] != NOWHERE:
+            at.before += _noted_growth(growths, entries[OF_KNOWN, q])
+
+
+@inlined
+def _note(growths: Floats, entry: int, n_r: float, n_rm: float, w: float) -> int:
+    """The four numbers whose L makes a growth of the impurity; returns the next entry."""
+    first = place(ENTRY * entry)
+    growths[NUMBERS, first], growths[NUMBERS, first + place(1)] = n_r + w, n_r
+    growths[NUMBERS, first + place(2)], growths[NUMBERS, first + place(3)] = n_rm + w, n_rm
+    return entry + 1
+
+
+@inlined
+def _noted_growth(growths: Floats, entry: int) -> float:
+    """[L(n_r + w) - L(n_r)] - [L(n_rm + w) - L(n_rm)]."""
+    L, first = growths[LOGARITHMS], place(ENTRY * entry)
+    return (L[first] - L[first + place(1)]) - (L[first + place(2)] - L[first + place(3)])
+
+
+@apart
+def _take_logarithms(numbers: Floats, found: Floats) -> None:
+    """L of all numbers."""
+    for i in range(len(numbers)):
+        found[i] = xlog2x(numbers[i])
 
 
 @inlined

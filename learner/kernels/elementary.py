@@ -13,6 +13,8 @@ from learner.kernels.jit import bits_of, float_of, fma, inlined, kernel
 
 Floats = npt.NDArray[np.float64]
 
+VECTOR = 8  # numbers that one instruction takes, at most
+
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds a double to an integer in its low bits
 _ROUND_BITS = 0x4338000000000000
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
@@ -107,3 +109,13 @@ def normal_cdf_of(z: float, bell_of_z: float) -> float:
     c = fma(c, a, 440.413735824752)
     tail = bell_of_z * b / c
     return tail if z <= 0.0 else 1.0 - tail
+
+
+@inlined
+def whole_vectors(count: int) -> int:
+    """So many numbers and as many more as make whole vectors.
+
+    What is left over is done one by one otherwise, which takes as long as all the others where
+    there are few.
+    """
+    return -(-count // VECTOR) * VECTOR

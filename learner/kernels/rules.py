@@ -135,6 +135,8 @@ class Scratch(NamedTuple):
     places: Longs  # [nominal column] where an event's values lie in a row of Tree.bayes
     bayes: Floats  # a slot's rows as in Tree.bayes, for a snapshot, which keeps none
     bayes_slot: Floats
+    growths: Floats  # [numbers | their L] see learner/kernels/candidate.py
+    entries: Longs  # [of the branch | of what is known, candidate] which four of those
     noted: Longs  # [see learner/kernels/together.py, event that is to be counted]
     noted_weight: Floats
     members: Longs  # [0, 1] events that are counted at once, and those that are next

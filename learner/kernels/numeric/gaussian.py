@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from learner.kernels.bound import GINI, INFO_GAIN
 from learner.kernels.criterion import branch_impurity, cell
-from learner.kernels.elementary import bell, normal_cdf_of, xlog2x
+from learner.kernels.elementary import bell, normal_cdf_of, whole_vectors, xlog2x
 from learner.kernels.jit import apart, inlined, inner, kernel
 from learner.kernels.rules import (
     BEFORE,
@@ -34,18 +34,6 @@ Floats = npt.NDArray[np.float64]
 # A distribution without spread is a step: z beyond this means all or nothing.
 _FAR = 1e9
 _STEP = 1e300
-
-VECTOR = 8  # numbers that one instruction takes, at most
-
-
-@inlined
-def whole_vectors(count: int) -> int:
-    """So many numbers and as many more as make whole vectors.
-
-    What is left over is done one by one otherwise, which takes as long as all the others where
-    there are few.
-    """
-    return -(-count // VECTOR) * VECTOR
 
 
 @inlined
@@ -226,6 +214,12 @@ def _standardise_cuts(
     cuts, z, weights = scratch.points[0], scratch.points[1], scratch.points[6]
     scale, known = scratch.numeric[SCALE, first:end], scratch.numeric[OF_CLASS, first:end]
     _scale_class(m2, of_class[MISSING, first:end], class_weight, scale, known)
+    if width == 1:
+        size = whole_vectors(points)
+        _standardise_one(
+            z[:size], weights[:size], cuts[:size], mean[0], low[0], high[0], scale[0], known[0]
+        )
+        return
     for b in range(points):
         row = slice(b * width, (b + 1) * width)
         _standardise(z[row], cuts[row], mean, low, high, scale)
@@ -248,13 +242,36 @@ def _scale_class(
 def _standardise(
     z: Floats, cuts: Floats, mean: Floats, low: Floats, high: Floats, scale: Floats
 ) -> None:
-    """One cut of every column as z, far out where the class has nothing on one side."""
+    """One cut of every column as z."""
     for i in range(len(z)):
-        offset = cuts[i] - mean[i]
-        far = _FAR if offset >= 0.0 else -_FAR
-        at = far if scale[i] == _STEP else offset * scale[i]
-        at = -_FAR if cuts[i] < low[i] else at
-        z[i] = _FAR if cuts[i] >= high[i] else at
+        z[i] = _standardised(cuts[i], mean[i], low[i], high[i], scale[i])
+
+
+@apart
+def _standardise_one(
+    z: Floats,
+    weights: Floats,
+    cuts: Floats,
+    mean: float,
+    low: float,
+    high: float,
+    scale: float,
+    known: float,
+) -> None:
+    """All cuts of one column as z, and its weight beside each."""
+    for b in range(len(z)):
+        z[b] = _standardised(cuts[b], mean, low, high, scale)
+        weights[b] = known
+
+
+@inlined
+def _standardised(cut: float, mean: float, low: float, high: float, scale: float) -> float:
+    """(cut - mean) / s, and far out where the class has nothing on one side."""
+    offset = cut - mean
+    far = _FAR if offset >= 0.0 else -_FAR
+    at = far if scale == _STEP else offset * scale
+    at = -_FAR if cut < low else at
+    return _FAR if cut >= high else at
 
 
 @apart
