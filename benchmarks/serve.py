@@ -9,12 +9,15 @@ one      one row, against a FastAPI route with the same body and answer as pydan
 many     1,000 rows, against reading the same JSON into arrays (msgspec, or orjson where installed)
 latency  99 of 100 answers at a fixed rate, with a learner that catches up at full speed in the same
          process, or in another one, against the same with a learner that has nothing to do; and
-         beside processes that are no learner: one that counts, one that adds large arrays
+         beside processes that are no learner: one that counts, one that adds large arrays. As roles
+         are split between machines too, the same once more with the client and the process that
+         answers on one core, and the learner on another
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -48,6 +51,8 @@ TRIES = 5
 # Neighbours that need the processor alone, and memory too.
 COUNTING = "while True: pass"
 ADDING = "import numpy as np; a, b = np.ones((2, 30_000_000))\nwhile True: a += b"
+CORES = os.sched_getaffinity(0)
+CALM = "nothing to learn"
 NUMBERS = ("salary", "commission", "age", "hvalue", "hyears", "loan")
 NAMES = ("elevel", "car", "zipcode")
 
@@ -92,6 +97,32 @@ def standing_still(service: Service) -> Iterator[None]:
         yield
     finally:
         service.process.send_signal(signal.SIGCONT)
+
+
+@contextmanager
+def on_core(core: int, *processes: int) -> Iterator[None]:
+    """Keep all threads of processes on a core meanwhile; 0 is this one."""
+    cores = os.sched_getaffinity(0)
+    try:
+        _keep_on({core}, processes)
+        yield
+    finally:
+        _keep_on(cores, processes)
+
+
+def _keep_on(cores: set[int], processes: Sequence[int]) -> None:
+    for process in processes:
+        for task in Path(f"/proc/{process or os.getpid()}/task").iterdir():
+            os.sched_setaffinity(int(task.name), cores)
+
+
+def write_all(learner: Service, file: Path, block: bytes, blocks: int) -> None:
+    """Write events for a learner that stands still, until all of them are on the disk."""
+    with standing_still(learner), file.open("ab") as out:
+        for _ in range(blocks):
+            out.write(block)
+        out.flush()
+        os.fsync(out.fileno())  # else it would be busy with that while something is measured
 
 
 def wait_until_learned(service: Service, events: int) -> None:
@@ -250,10 +281,9 @@ def latencies(
             nonlocal speed
             for _ in range(TRIES):
                 target = learner.sample().learned
-                with standing_still(learner), fed.open("ab") as out:
-                    for _ in range(round(AHEAD * seconds * speed / len_block)):
-                        out.write(block)
-                        target += len_block
+                blocks = round(AHEAD * seconds * speed / len_block)
+                write_all(learner, fed, block, blocks)
+                target += blocks * len_block
                 taken = paced(service.port, requests, RATE, seconds)
                 was_busy = learner.sample().learned < target
                 wait_until_learned(learner, target)
@@ -272,28 +302,38 @@ def latencies(
                 neighbour.kill()
                 neighbour.wait()
 
+        def apart(measure: Callable[[], list[float]]) -> list[float]:
+            """Keep the other learner off the core on which is asked and answered."""
+            first, last = min(CORES), max(CORES)
+            with on_core(first, 0, service.process.pid), on_core(last, other.process.pid):
+                return measure()
+
         speed = learning_speed(other, other_file, block)
-        results = interleaved(
-            {
-                "nothing to learn": idle,
-                "learning in the same process": partial(beside, service, file),
-                "learning in another process": partial(beside, other, other_file),
-                "counting in another process": partial(beside_code, COUNTING),
-                "adding arrays in another process": partial(beside_code, ADDING),
-            },
-            rounds,
-            "latency",
-        )
-    calm = float(np.percentile(np.concatenate(results["nothing to learn"]), 99))
+        beside_other = partial(beside, other, other_file)
+        cases: dict[str, Callable[[], list[float]]] = {
+            CALM: idle,
+            "learning in the same process": partial(beside, service, file),
+            "learning in another process": beside_other,
+            "counting in another process": partial(beside_code, COUNTING),
+            "adding arrays in another process": partial(beside_code, ADDING),
+        }
+        if len(CORES) > 1:
+            cases |= {
+                f"{CALM}, answers on one core": partial(apart, idle),
+                "learning on another core": partial(apart, beside_other),
+            }
+        results = interleaved(cases, rounds, "latency")
     targets = {
         "learning in the same process": ">= 0.5",
         "learning in another process": ">= 0.83",
+        "learning on another core": ">= 0.83",
     }
+    p99s = {name: float(np.percentile(np.concatenate(run), 99)) for name, run in results.items()}
     for name, measured in results.items():
-        every = np.concatenate(measured)
-        p99 = float(np.percentile(every, 99))
+        every, p99 = np.concatenate(measured), p99s[name]
+        calm = p99s[f"{CALM}, answers on one core" if name.endswith("another core") else CALM]
         yield Measurement(
-            QUESTION, name, p99, "ms, p99", None if name == "nothing to learn" else calm / p99,
+            QUESTION, name, p99, "ms, p99", None if name.startswith(CALM) else calm / p99,
             "latency", targets.get(name, ""),
             {"p50": float(np.percentile(every, 50)), "p99.9": float(np.percentile(every, 99.9)),
              "requests": len(every), "events/s": speed},
@@ -303,8 +343,7 @@ def latencies(
 def learning_speed(service: Service, file: Path, block: bytes) -> float:
     """Events a second of a service that catches up."""
     before = service.sample()
-    with file.open("ab") as out:
-        out.write(block * 10)
+    write_all(service, file, block, 10)
     began = time.monotonic()
     while service.sample().learned < before.learned + 1_000_000:
         time.sleep(0.05)
