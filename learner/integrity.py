@@ -65,7 +65,10 @@ from learner.state import Sizes, array_dtype, array_shapes, parts_of, spans
 PLACES = ("start", "histogram")  # of a column: where its block and its intervals happen to lie
 
 # Arrays that are never written, and those that are written by the trees that have them.
-_WORKING = ("free", "log", "free_blocks", "free_histograms", "touched", "bayes", "bayes_slot")
+_WORKING = (
+    "free", "log", "free_blocks", "free_histograms", "touched", "bayes", "bayes_slot",
+    "quiet_until",
+)  # fmt: skip
 _OF_ENTRIES = ("column", "entry_value", "entry_weight", "entry_class", "histogram", "pruned")
 _OF_BINS = ("bins", "bin_shape")
 _OF_CANDIDATES = (

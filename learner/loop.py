@@ -29,7 +29,7 @@ from learner.kernels.ahead import (
     walk_ahead,
 )
 from learner.kernels.bayes import CURRENT, best_class, find_places, keep_current
-from learner.kernels.candidate import follow, stays_silent
+from learner.kernels.candidate import follow
 from learner.kernels.counting import (
     count_class,
     count_moments,
@@ -43,6 +43,7 @@ from learner.kernels.nodes import has_room
 from learner.kernels.numeric.entries import make_room, observe_entries
 from learner.kernels.predict import leaf_of
 from learner.kernels.quick import count_block
+from learner.kernels.quiet import is_silent, stays_silent
 from learner.kernels.rules import (
     ADAPTIVE,
     FOLLOWED,
@@ -148,12 +149,14 @@ def _learn_rows(
     )  # fmt: skip
     candidate, sides, candidate_classes = tree.candidate, tree.sides, tree.candidate_classes
     value_weight, looked_up, criterion = tree.value_weight, scratch.xlog2x, rules.criterion
-    mu, tau, classes, needed = rules.mu, rules.tau, -1, 0.0
+    mu, tau, classes, needed = rules.mu, rules.tau, counts[CLASSES], 0.0
+    if extras is not None and followed:
+        needed = squared_bound(rules, classes)
     value_room, grow_unseen = layout.value_room, rules.grow_unseen
     widest, checked = len(scratch.branch_counts), -1
     ahead, walked_from, walked_to, roomy = scratch.ahead, start, start, False
     strides, passes = scratch.strides, scratch.passes
-    growths, entries = scratch.growths, scratch.entries
+    late, quiet_until = rules.measured_late, tree.quiet_until
     plain = extras is None and no_gaps and rules.max_memory_bytes == 0
     quick = unit and not sparse and not effective and counts[TOKENS] == 0
     if extras is not None and counts[SHORT_OF_ROOM] > 0:
@@ -264,8 +267,8 @@ def _learn_rows(
         if extras is not None and followed and slot != NOWHERE:
             follow(
                 candidate, sides, candidate_classes, values, value_weight, value_start, looked_up,
-                growths, entries, criterion, batch, row, slot,
-                int64(slot_of[place(slot)].candidates), k, weight,
+                criterion, late, batch, row, slot, int64(slot_of[place(slot)].candidates), k,
+                weight,
             )  # fmt: skip
         class_weight = count_class(node_of, votes, seen, node, k, weight, effective)
         if sparse:
@@ -306,8 +309,11 @@ def _learn_rows(
                     if counts[CLASSES] != classes:
                         classes = counts[CLASSES]
                         needed = squared_bound(rules, classes)
-                    due = not stays_silent(at, watch, candidate, slot, mu, needed, tau)
-                    if due:
+                        quiet_until[:] = 0.0
+                    due = not stays_silent(at, watch, quiet_until, slot, mu, needed, tau)
+                    if due and is_silent(tree, rules, scratch, node, needed):
+                        due = flag(False)
+                    elif due:
                         due = attempt_is_due(tree, layout, rules, scratch, node)
                 audits = flag(False)
                 if watch.audited != 0:

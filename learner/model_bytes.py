@@ -32,6 +32,7 @@ from learner.kernels.tree import (
     HISTOGRAMS,
     LOGGED,
     LOW,
+    MULTIWAY,
     NODE,
     NODES,
     NOWHERE,
@@ -90,7 +91,9 @@ def model_pieces(
     """
     named: dict[str, Array | Made] = {**encoder_arrays(encoder), **about_arrays(variant, params)}
     named |= _owned_nodes(tree) | _statistics(tree, sizes, encoder) | owned_totals(tree)
-    named |= _owned_entries(tree) | _owned_candidates(tree, sizes, encoder)
+    named |= _owned_entries(tree) | _owned_candidates(
+        tree, sizes, encoder, late=params.measured_late
+    )
     return Pieces(named | dict(underway))
 
 
@@ -172,13 +175,20 @@ def _owned_entries(tree: Tree) -> dict[str, Array]:
     return named
 
 
-def _owned_candidates(tree: Tree, sizes: Sizes, encoder: Encoder) -> dict[str, Array]:
-    """Candidates that are followed; places beyond their number hold nothing."""
+def _owned_candidates(
+    tree: Tree, sizes: Sizes, encoder: Encoder, *, late: bool
+) -> dict[str, Array]:
+    """Candidates that are followed; places beyond their number hold nothing.
+
+    Measures that are taken late say only when somebody looked.
+    """
     if not len(tree.candidate):
         return {}
     slots, classes = owned_slots(tree), int(tree.counts[CLASSES])
     empty = np.arange(tree.candidate.shape[1]) >= tree.slot["candidates"][slots][:, None]
     named = _fields("candidate", tree.candidate[slots])
+    measured = late & (named["candidate.kind"] != MULTIWAY)
+    named["candidate.before"][measured] = named["candidate.after"][measured] = 0.0
     named["tree.sides"] = tree.sides[slots][..., :classes]
     named["tree.candidate_classes"] = tree.candidate_classes[slots][..., :classes]
     for array in named.values():

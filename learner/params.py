@@ -161,6 +161,19 @@ class TreeParams:
             raise ParamsError(problems)
         return params
 
+    @property
+    def measured_late(self) -> bool:
+        """Whether it is known how long candidates stay silent: see learner/kernels/quiet.py."""
+        return (
+            self.timing == "imac"
+            and self.policy == "commit_once"
+            and self.split_test == "hoeffding"
+            and self.null_merit == "zero"
+            and self.new_leaf != "inherit"
+            and self.bound_n == "weight"
+            and self.reference_from == 0
+        )
+
     def rules(self, *, has_numeric: bool) -> Rules:
         """The same as numbers for the kernels."""
         chosen = {name: table[getattr(self, name)] for name, table in CHOICES.items()}
@@ -199,6 +212,7 @@ class TreeParams:
             candidates=int(self.candidates),
             swap_all=bool(chosen["mu_swaps"]),
             min_attempt_gap=float(self.min_attempt_gap),
+            measured_late=self.measured_late,
             max_wait=float(self.max_wait),
             reevaluate_every=float(self.reevaluate_every),
             refine_threshold=bool(self.refine_threshold),

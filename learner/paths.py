@@ -210,8 +210,7 @@ def count_at(
     if rules.timing == FOLLOWED and slot != NOWHERE:
         follow(
             tree.candidate, tree.sides, tree.candidate_classes, tree.values, tree.value_weight,
-            layout.value_start, scratch.xlog2x, scratch.growths, scratch.entries, rules.criterion,
-            batch, row, slot,
+            layout.value_start, scratch.xlog2x, rules.criterion, flag(False), batch, row, slot,
             int64(tree.slot[slot].candidates), k, weight,
         )  # fmt: skip
     class_weight = count_class(tree.node, tree.votes, tree.seen, node, k, weight, rules.effective_n)

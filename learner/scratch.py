@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from learner.kernels.ahead import AHEAD, STRIDE
 from learner.kernels.bayes import class_width, slot_width
-from learner.kernels.candidate import ENTRY
 from learner.kernels.elementary import fill_xlog2x, whole_vectors
 from learner.kernels.rules import COMMIT_ONCE, MAJORITY, RANKING, Rules, Scratch
 from learner.kernels.together import AT_ONCE, NOBODY, NOTED
+from learner.kernels.tree import MISSING
 from learner.state import Sizes, as_records, kept_columns
 from learner.variants.vht import Desk
 
@@ -51,8 +51,10 @@ def new_scratch(sizes: Sizes, rules: Rules) -> Scratch:
         places=np.zeros(nominal, np.int64),
         bayes=np.zeros((scores, sizes.classes, class_width(columns, nominal, places))),
         bayes_slot=np.zeros((scores, slot_width(columns, nominal))),
-        growths=np.zeros((2, 2 * ENTRY * sizes.parts.candidates)),
-        entries=np.zeros((2, sizes.parts.candidates), np.int64),
+        followed=np.zeros(
+            (2, whole_vectors((2 * sizes.parts.candidates + 1) * (sizes.classes + 1)))
+        ),
+        gathered=np.zeros((1, sizes.classes, MISSING + 1, min(columns, sizes.parts.candidates))),
         noted=np.full((4, NOTED), NOBODY, np.int64),
         noted_weight=np.zeros((2, NOTED)),
         members=np.zeros((2, AT_ONCE), np.int64),

@@ -262,6 +262,7 @@ def array_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
         "candidate": followed_each,
         "sides": (*followed_each, 2, c),
         "candidate_classes": (*followed_each, c),
+        "quiet_until": (followed,),
         "value_weight": (followed, places),
         "potential_numeric": (followed, numeric),
         "potential_nominal": (followed, len(sizes.values)),
@@ -284,6 +285,7 @@ _DTYPES: dict[str, Any] = {
 }
 _OF_VALUES = ("values", "value_weight")
 _TABLES = ("bayes", "bayes_slot")  # derived from the counts
+_FORECASTS = ("quiet_until",)  # which hold for arrays of these sizes
 _FIRST_CONTENT: dict[str, float] = {  # zero elsewhere
     "free_blocks": NOWHERE,
     **dict.fromkeys(("potential_numeric", "potential_nominal", "potential_tokens"), np.nan),
@@ -336,7 +338,7 @@ def resize_arrays(arrays: dict[str, Array], old: Sizes, new: Sizes) -> None:
     stale = moved or any(shapes[name][1:] != arrays[name].shape[1:] for name in _TABLES)
     for name in reversed(list(shapes)):
         shape, apart = shapes[name], moved and name in _OF_VALUES
-        if name in _TABLES and stale:  # made anew when they are next asked for
+        if name in _FORECASTS or (name in _TABLES and stale):  # made anew when next asked for
             arrays[name] = new_array(name, shape)
             continue
         if arrays[name].shape == shape and not apart:

@@ -5,6 +5,11 @@
 
 Both are sums over branches, so an event changes the terms of one branch only, [SJH20] Theorems 1
 and 2. Written with L(0) = 0 they are exact for first events, zero counts and any weights.
+
+The counts of a numeric cut begin as estimates, whose logarithms are in no table: eight of them an
+event cost more than all else. So where the trigger is Hoeffding's (``Rules.measured_late``), an
+event only moves the counts of tests with two branches, and learner/kernels/quiet.py says how long
+nobody needs to know their measures; when that is over, they are taken from the counts.
 """
 
 from __future__ import annotations
@@ -16,8 +21,8 @@ from learner.batch import Batch
 from learner.kernels.bound import INFO_GAIN
 from learner.kernels.branches import branch_counts
 from learner.kernels.criterion import branch_impurity, cell, impurity
-from learner.kernels.elementary import whole_vectors, xlog2x
-from learner.kernels.jit import apart, inlined, inner, int64, kernel, place
+from learner.kernels.elementary import xlog2x
+from learner.kernels.jit import inlined, inner, int64, kernel, place
 from learner.kernels.rules import Rules, Scratch
 from learner.kernels.tree import (
     CLASSES,
@@ -33,11 +38,6 @@ from learner.kernels.tree import (
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
-Places = npt.NDArray[np.int64]
-
-ENTRY = 4  # numbers
-NUMBERS, LOGARITHMS = 0, 1  # places in Scratch.growths
-OF_BRANCH, OF_KNOWN = 0, 1  # places in Scratch.entries
 
 
 @inlined
@@ -49,9 +49,8 @@ def follow(
     value_weight: Floats,
     value_start: Ints,
     L: Floats,
-    growths: Floats,
-    entries: Places,
     criterion: int,
+    late: bool,
     batch: Batch,
     row: int,
     slot: int,
@@ -63,16 +62,17 @@ def follow(
 
     An event that does not know the attribute leaves the candidate as it is. The arrays are the
     tree's: taken out of it for every event, they would cost more than the measures. ``L`` is
-    looked up where weights are whole. Those of a cut begin as estimates: what they ask for is
-    noted, two entries of ``growths`` a candidate, and all logarithms are taken in one sweep.
+    looked up where weights are whole.
     """
-    own, here, noted = place(slot), place(row), int64(0)
-    last_known, last_of_class, last_growth, last_entry = -1.0, -1.0, 0.0, int64(NOWHERE)
+    own, here, numeric = place(slot), place(row), batch.numeric
+    last_known, last_of_class, last_growth = -1.0, -1.0, 0.0
     for q in range(count):
         at = candidate[own, q]
         column = place(at.column)
-        known, of_class = at.known, known_classes[own, q, place(k)]
-        entries[OF_BRANCH, q], entries[OF_KNOWN, q] = NOWHERE, NOWHERE
+        if late and at.kind == NUMERIC:
+            x = numeric[here, column]  # both sides are as likely: a jump would often go wrong
+            sides[own, q, place(x > at.cut), place(k)] += weight if x == x else 0.0
+            continue
         if at.kind == MULTIWAY:
             value = batch.nominal[here, column]
             if value < 0:
@@ -86,12 +86,13 @@ def follow(
                 at.after += gini_growth(n_r, values[own, :, spot], k, weight)
         else:
             r = _branch_of(at, batch, row)
-            if r == NOWHERE:
+            if late and r != NOWHERE:
+                sides[own, q, place(r), place(k)] += weight
+            if late or r == NOWHERE:
                 continue
             n_r = at.second if r else at.first
             if criterion == INFO_GAIN:
-                entries[OF_BRANCH, q] = noted
-                noted = _note(growths, noted, n_r, sides[own, q, r, place(k)], weight)
+                at.after += entropy_growth(L, n_r, sides[own, q, r, place(k)], weight)
             else:
                 at.after += gini_growth(n_r, sides[own, q, r], k, weight)
             sides[own, q, r, place(k)] += weight
@@ -99,54 +100,16 @@ def follow(
                 at.second = n_r + weight
             else:
                 at.first = n_r + weight
+        known, of_class = at.known, known_classes[own, q, place(k)]
         if criterion != INFO_GAIN:
             at.before += gini_growth(known, known_classes[own, q], k, weight)
         else:
             if known != last_known or of_class != last_of_class:  # mostly the same for all
-                last_known, last_of_class, last_entry = known, of_class, int64(NOWHERE)
-                if at.kind == MULTIWAY:
-                    last_growth = entropy_growth(L, known, of_class, weight)
-                else:
-                    last_entry = noted
-                    noted = _note(growths, noted, known, of_class, weight)
-            entries[OF_KNOWN, q] = last_entry
-            if last_entry == NOWHERE:
-                at.before += last_growth
+                last_known, last_of_class = known, of_class
+                last_growth = entropy_growth(L, known, of_class, weight)
+            at.before += last_growth
         known_classes[own, q, place(k)] = of_class + weight
         at.known = known + weight
-    if noted == 0:
-        return
-    numbers = whole_vectors(ENTRY * noted)
-    _take_logarithms(growths[NUMBERS, :numbers], growths[LOGARITHMS, :numbers])
-    for q in range(count):
-        at = candidate[own, q]
-        if entries[OF_BRANCH, q] != NOWHERE:
-            at.after += _noted_growth(growths, entries[OF_BRANCH, q])
-        if entries[OF_KNOWN, q] != NOWHERE:
-            at.before += _noted_growth(growths, entries[OF_KNOWN, q])
-
-
-@inlined
-def _note(growths: Floats, entry: int, n_r: float, n_rm: float, w: float) -> int:
-    """The four numbers whose L makes a growth of the impurity; returns the next entry."""
-    first = place(ENTRY * entry)
-    growths[NUMBERS, first], growths[NUMBERS, first + place(1)] = n_r + w, n_r
-    growths[NUMBERS, first + place(2)], growths[NUMBERS, first + place(3)] = n_rm + w, n_rm
-    return entry + 1
-
-
-@inlined
-def _noted_growth(growths: Floats, entry: int) -> float:
-    """[L(n_r + w) - L(n_r)] - [L(n_rm + w) - L(n_rm)]."""
-    L, first = growths[LOGARITHMS], place(ENTRY * entry)
-    return (L[first] - L[first + place(1)]) - (L[first + place(2)] - L[first + place(3)])
-
-
-@apart
-def _take_logarithms(numbers: Floats, found: Floats) -> None:
-    """L of all numbers."""
-    for i in range(len(numbers)):
-        found[i] = xlog2x(numbers[i])
 
 
 @inlined
@@ -185,31 +148,6 @@ def _branch_of(at: Records, batch: Batch, row: int) -> int:
     return int64(holds_token(batch, row, int64(at.column)))
 
 
-@inlined
-def stays_silent(
-    node: Records, watch: Records, candidate: Records, slot: int, mu: float, needed: float,
-    tau: float,
-) -> bool:  # fmt: skip
-    """Whether it is certain, at a glance, that the candidates of a leaf start no attempt.
-
-    ``needed`` is n epsilon(n)^2, so that the lead of the best over the others and X_0, times n, is
-    compared without a root. Where rounding could decide, or a check is due, it is not certain.
-    """
-    n = node.n
-    if watch.candidates == 0:
-        return bool(n - node.n_last < node.wait)
-    if n - watch.n_check >= mu or n * tau * tau * 1.000001 >= needed:
-        return False
-    best, second = 0.0, 0.0
-    for q in range(watch.candidates):
-        at = candidate[place(slot), q]
-        merit = at.before - at.after
-        second = max(second, min(best, merit))
-        best = max(best, merit)
-    lead = best - second
-    return bool(lead * lead < 0.999999 * needed * n)
-
-
 @inner
 def load_candidate(
     tree: Tree,
@@ -222,8 +160,12 @@ def load_candidate(
     column: int,
     cut: float,
 ) -> None:
-    """A candidate starts from the branch counts that the observers give now."""
+    """A candidate starts from the branch counts that the observers give now.
+
+    Its measure is left to who asks for it, where it is taken late.
+    """
     slot, classes = int64(tree.node[node].slot), tree.counts[CLASSES]
+    measures = kind == MULTIWAY or not rules.measured_late
     branches = branch_counts(tree, layout, rules, scratch, node, kind, column, cut)
     at, counts = tree.candidate[slot, q], scratch.branch_counts
     at.kind = kind
@@ -237,11 +179,13 @@ def load_candidate(
         total, cells = 0.0, 0.0
         for k in range(classes):
             total += counts[j, k]
-            cells += cell(rules.criterion, counts[j, k])
+            if measures:
+                cells += cell(rules.criterion, counts[j, k])
             tree.candidate_classes[slot, q, k] += counts[j, k]
             if kind != MULTIWAY:
                 tree.sides[slot, q, j, k] = counts[j, k]
-        at.after += branch_impurity(rules.criterion, total, cells)
+        if measures:
+            at.after += branch_impurity(rules.criterion, total, cells)
         if kind != MULTIWAY:
             if j:
                 at.second = total
@@ -253,7 +197,8 @@ def load_candidate(
             for k in range(classes):
                 tree.value_weight[slot, spot] += tree.values[slot, k, spot]
     known = tree.candidate_classes[slot, q, :classes]
-    at.before = impurity(rules.criterion, known)
+    if measures:
+        at.before = impurity(rules.criterion, known)
     at.known = known.sum()
 
 

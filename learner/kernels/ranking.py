@@ -161,7 +161,8 @@ def merits(
         if extras is not None and rules.observer != GAUSSIAN:
             entry_merits(tree, slot, seen, own, rules, scratch, first, end, settles)
         else:
-            gaussian_merits(tree, slot, seen, own, rules, scratch, first, end)
+            gaps = tree.slot[slot].gaps
+            gaussian_merits(tree.moments, slot, gaps, seen, own, rules, scratch, first, end)
     elif kind == CONTAINS:
         token_merits(tree, slot, seen, own, rules, scratch, first, end)
     else:

@@ -88,6 +88,7 @@ class Rules(NamedTuple):
     candidates: int  # 0 = a tenth of the attributes, from 5 to 10
     swap_all: bool
     min_attempt_gap: float
+    measured_late: bool  # candidates are measured when that can matter, not at every event
     max_wait: float
     reevaluate_every: float
     refine_threshold: bool
@@ -135,8 +136,8 @@ class Scratch(NamedTuple):
     places: Longs  # [nominal column] where an event's values lie in a row of Tree.bayes
     bayes: Floats  # a slot's rows as in Tree.bayes, for a snapshot, which keeps none
     bayes_slot: Floats
-    growths: Floats  # [numbers | their L] see learner/kernels/candidate.py
-    entries: Longs  # [of the branch | of what is known, candidate] which four of those
+    followed: Floats  # [counts | cells] of a slot's candidates, see learner/kernels/quiet.py
+    gathered: Floats  # [0, class, as in Tree.moments, candidate] columns side by side
     noted: Longs  # [see learner/kernels/together.py, event that is to be counted]
     noted_weight: Floats
     members: Longs  # [0, 1] events that are counted at once, and those that are next

@@ -217,6 +217,7 @@ class Tree(NamedTuple):
     candidate: Records  # [slot, place] of CANDIDATE
     sides: Floats  # [slot, place, branch, class] of candidates with two branches
     candidate_classes: Floats  # [slot, place, class] events that know the attribute
+    quiet_until: Floats  # [slot] n before which no candidate can start an attempt
     value_weight: Floats  # [slot, place of value] sum of n_ijk over the classes, of candidates
     potential_numeric: Floats  # [slot, numeric column] last known gain; NaN = not potential
     potential_nominal: Floats  # [slot, nominal column]

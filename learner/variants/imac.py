@@ -18,6 +18,8 @@ Departures
       and any weights; the authors' program clamps counts to 1.
     - X_0 and g_min take part in the trigger. Top K by rank, legal or not; one exchange a check.
     - A check searches the cuts of numeric candidates anew, so that P follows a moving best cut.
+    - Where only the lead decides, an event moves the counts of two-way tests, and their measures
+      are taken from these when the lead may have come up to the bound: learner/kernels/quiet.py.
     - Nothing to follow after a failed attempt: the next one comes after mu.
     - The spread and bias of the normal test are those of the last evaluation.
 """
@@ -31,7 +33,10 @@ from learner.kernels.attribute import best_of_all, cut_of, forget_gain, gain_of,
 from learner.kernels.best_two import null_merit
 from learner.kernels.bound import gain_range, lead_passes, radius
 from learner.kernels.candidate import candidate_counts, load_candidate
-from learner.kernels.jit import flag, inner, int64
+from learner.kernels.criterion import impurity
+from learner.kernels.jit import flag, inner, int64, place
+from learner.kernels.numeric.gaussian import gaussian_merits
+from learner.kernels.quiet import measure_candidates
 from learner.kernels.ranking import (
     bound_weight,
     gains,
@@ -50,6 +55,7 @@ from learner.kernels.rules import (
     BIAS,
     COMMIT_ONCE,
     EPSILON,
+    GAUSSIAN,
     HOEFFDING,
     INHERIT,
     LEAST_CANDIDATES,
@@ -77,7 +83,7 @@ from learner.kernels.tree import (
 Floats = npt.NDArray[np.float64]
 
 
-# Every event that candidate.stays_silent leaves open; the measures are followed there ------------
+# Every event that learner/kernels/quiet.py leaves open ------------------------------------------
 
 
 @inner
@@ -100,9 +106,7 @@ def attempt_is_due(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, n
 @inner
 def squared_bound(rules: Rules, classes: int) -> float:
     """The product of n and epsilon(n)^2, where that is all the trigger needs; 0 = it needs more."""
-    if rules.split_test != HOEFFDING or not rules.null_competes:
-        return 0.0
-    if rules.new_leaf == INHERIT or rules.effective_n:
+    if not rules.measured_late:
         return 0.0
     R = gain_range(rules.criterion, rules.tight_range, classes)
     return R * R * rules.log_inverse_delta / 2.0
@@ -213,6 +217,7 @@ def choose_candidates(
     watch = tree.slot[slot]
     watch.n_check = at.n
     watch.candidates = 0
+    tree.quiet_until[slot] = 0.0
     watch.spread, watch.bias = ranking[SPREAD], ranking[BIAS]
     if keeps_installed(tree, rules, node):
         load_candidate(
@@ -296,9 +301,11 @@ def check_candidates(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch,
     watch = tree.slot[slot]
     counts[CANDIDATE_CHECKS] += 1
     watch.n_check = at.n
+    tree.quiet_until[slot] = 0.0
     installed = int64(keeps_installed(tree, rules, node))
-    for q in range(installed, watch.candidates):
-        _search_cut(tree, layout, rules, scratch, node, int64(q))
+    _search_cuts(tree, layout, rules, scratch, node, installed)
+    if rules.measured_late:
+        measure_candidates(tree, rules, scratch, node)
     R, n = range_of_gain(tree, rules), bound_weight(tree, rules, node)
     epsilon = radius(rules, R, n, watch.spread)
     while True:
@@ -321,6 +328,8 @@ def check_candidates(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch,
             cut, old = cut_of(scratch, kind, column), tree.candidate[slot, worst]
             loser, loser_column, loser_gain = int64(old.kind), int64(old.column), gain
             load_candidate(tree, layout, rules, scratch, node, worst, kind, column, cut)
+            if rules.measured_late:
+                measure_candidates(tree, rules, scratch, node)
         else:
             loser, loser_column, loser_gain = kind, column, challenger
         leader, _ = two_best(tree, layout, rules, node, int64(0))
@@ -332,20 +341,54 @@ def check_candidates(tree: Tree, layout: Layout, rules: Rules, scratch: Scratch,
 
 
 @inner
-def _search_cut(
-    tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node: int, q: int
+def _search_cuts(
+    tree: Tree, layout: Layout, rules: Rules, scratch: Scratch, node: int, first: int
 ) -> None:
-    """A candidate with a cut takes the best one of now; unchanged, it keeps its own counts."""
-    at = tree.candidate[tree.node[node].slot, q]
-    kind, column = int64(at.kind), int64(at.column)
-    if kind != NUMERIC and kind != EQUALS:
-        return
-    tree.counts[EVALUATIONS] += 1
-    merits(tree, layout, rules, scratch, node, kind, column, column + 1, flag(False), flag(True))
-    gains(tree, layout, rules, scratch, node, kind, column, column + 1)
-    cut = cut_of(scratch, kind, column)
-    if gain_of(scratch, kind, column) > -np.inf and cut != at.cut:
-        load_candidate(tree, layout, rules, scratch, node, q, kind, column, cut)
+    """Candidates with a cut take the best one of now; unchanged, they keep their own counts."""
+    slot = int64(tree.node[node].slot)
+    gaussian, found = rules.observer == GAUSSIAN, int64(0)
+    if gaussian:
+        _search_side_by_side(tree, rules, scratch, node, first)
+    for q in range(first, tree.slot[slot].candidates):
+        at = tree.candidate[slot, q]
+        kind, column = int64(at.kind), int64(at.column)
+        if kind != NUMERIC and kind != EQUALS:
+            continue
+        tree.counts[EVALUATIONS] += 1
+        if gaussian and kind == NUMERIC:
+            cut, gain = cut_of(scratch, kind, found), gain_of(scratch, kind, found)
+            found += 1
+            if tree.barred[slot, layout.numeric_position[column]]:
+                continue
+        else:
+            merits(
+                tree, layout, rules, scratch, node, kind, column, column + 1, flag(False),
+                flag(True),
+            )  # fmt: skip
+            gains(tree, layout, rules, scratch, node, kind, column, column + 1)
+            cut, gain = cut_of(scratch, kind, column), gain_of(scratch, kind, column)
+        if gain > -np.inf and cut != at.cut:
+            load_candidate(tree, layout, rules, scratch, node, int64(q), kind, column, cut)
+
+
+@inner
+def _search_side_by_side(tree: Tree, rules: Rules, scratch: Scratch, node: int, first: int) -> None:
+    """The best cuts of all numeric candidates, in the first places of scratch.numeric."""
+    slot, found = int64(tree.node[node].slot), int64(0)
+    seen = tree.seen[node, : tree.counts[CLASSES]]
+    for q in range(first, tree.slot[slot].candidates):
+        at = tree.candidate[slot, q]
+        if at.kind == NUMERIC:
+            for k in range(len(seen)):
+                for field in range(tree.moments.shape[2]):
+                    moment = tree.moments[slot, k, field, place(at.column)]
+                    scratch.gathered[0, k, field, found] = moment
+            found += 1
+    if found > 0:
+        own, gaps = impurity(rules.criterion, seen), tree.slot[slot].gaps
+        gaussian_merits(
+            scratch.gathered, int64(0), gaps, seen, own, rules, scratch, int64(0), found
+        )
 
 
 @inner

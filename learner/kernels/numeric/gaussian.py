@@ -27,7 +27,7 @@ from learner.kernels.rules import (
     Rules,
     Scratch,
 )
-from learner.kernels.tree import HIGH, LOW, M2, MEAN, MISSING, Tree
+from learner.kernels.tree import HIGH, LOW, M2, MEAN, MISSING
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,8 +61,9 @@ def weight_below(moments: Floats, slot: int, k: int, j: int, known: float, cut: 
 
 @inner
 def gaussian_merits(
-    tree: Tree,
+    moments: Floats,
     slot: int,
+    gaps: int,
     seen: Floats,
     before: float,
     rules: Rules,
@@ -73,7 +74,7 @@ def gaussian_merits(
     """Best cut of the numeric columns first..end-1, and impurity before minus after, times weight.
 
     Candidates: split_points cuts, evenly between the lowest and the highest value seen. ``before``
-    is the leaf's impurity times n; where values are missing, the known part counts.
+    is the leaf's impurity times n; where values are missing (``gaps``), the known part counts.
     Writes MERIT (-inf: no admissible cut), CUT, KNOWN and BEFORE of scratch.numeric.
     """
     points, width = rules.split_points, end - first
@@ -81,12 +82,12 @@ def gaussian_merits(
     after, left, cells_left = scratch.points[1], scratch.points[2], scratch.points[4]
     cells_right, weights = scratch.points[5], scratch.points[6]
     is_info, size = rules.criterion == INFO_GAIN, whole_vectors(points * width)
-    known_part(tree, slot, seen, before, rules.criterion, scratch, first, end)
-    _find_range(tree.moments, slot, seen, scratch, first, end)
+    known_part(moments, slot, gaps, seen, before, rules.criterion, scratch, first, end)
+    _find_range(moments, slot, seen, scratch, first, end)
     _lay_out_cuts(points, scratch, first, end)
     for k in range(len(seen)):
         if seen[k] > 0.0:
-            _standardise_cuts(tree.moments, slot, k, seen[k], points, scratch, first, end)
+            _standardise_cuts(moments, slot, k, seen[k], points, scratch, first, end)
             _share_out(scratch.points[1, :size], scratch.points[3, :size], weights[:size])
             _add_class(
                 scratch.points[3, :size], weights[:size], left[:size], cells_left[:size],
@@ -137,8 +138,9 @@ def _copy(source: Floats, to: Floats) -> None:
 
 @inner
 def known_part(
-    tree: Tree,
+    moments: Floats,
     slot: int,
+    gaps: int,
     seen: Floats,
     before: float,
     criterion: int,
@@ -154,8 +156,7 @@ def known_part(
     for j in range(first, end):
         known[j] = n
         start[j] = before
-    if tree.slot[slot].gaps:
-        moments = tree.moments
+    if gaps:
         for j in range(first, end):
             total = 0.0
             cells = 0.0
