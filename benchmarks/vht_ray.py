@@ -21,6 +21,7 @@ round of each counts; ``median`` is the ratio of the median rounds.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,7 @@ from app.distributed.ray_actor import Place
 from app.distributed.ray_line import CallLine, Line
 from app.distributed.ray_mesh import AHEAD, RayMesh
 from app.distributed.ray_workers import RayWorkers
+from app.log import configure
 from app.vht_settings import RaySettings
 from benchmarks.measurement import Measurement, interleaved, options, report
 from benchmarks.vht import BATCH, Rows, dense_rows
@@ -244,6 +246,7 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--attributes", default="200,1000,10000")
     given = parser.parse_args()
+    configure("warning", "console", sys.stderr)
     widths = [int(d) for d in given.attributes.split(",")]
     numbers = 8_000_000 if given.quick else 200_000_000
     report(speed(widths, given.rounds, numbers), given.json)
