@@ -46,6 +46,7 @@ STREAM = "agrawal"
 TRAINED = 200_000  # events that the tree has learned when it is asked
 ROWS = 1000
 RATE = 200.0  # requests a second while latency is measured
+WARMING_SECONDS = 0.5
 AHEAD = 1.4  # times what a learner is thought to learn meanwhile
 TRIES = 5
 # Neighbours that need the processor alone, and memory too.
@@ -273,7 +274,9 @@ def latencies(
     with ExitStack() as running:
         other, other_file = running.enter_context(livetree(folder / "other", leaves))
 
-        def idle() -> list[float]:
+        def asked() -> list[float]:
+            """Ask, after a while in which whoever stood still gets going again."""
+            paced(service.port, requests, RATE, WARMING_SECONDS)
             return paced(service.port, requests, RATE, seconds)
 
         def beside(learner: Service, fed: Path) -> list[float]:
@@ -281,10 +284,10 @@ def latencies(
             nonlocal speed
             for _ in range(TRIES):
                 target = learner.sample().learned
-                blocks = round(AHEAD * seconds * speed / len_block)
+                blocks = round(AHEAD * (WARMING_SECONDS + seconds) * speed / len_block)
                 write_all(learner, fed, block, blocks)
                 target += blocks * len_block
-                taken = paced(service.port, requests, RATE, seconds)
+                taken = asked()
                 was_busy = learner.sample().learned < target
                 wait_until_learned(learner, target)
                 if was_busy:
@@ -297,7 +300,7 @@ def latencies(
             neighbour = subprocess.Popen([sys.executable, "-c", code])
             time.sleep(1.0)  # for its imports
             try:
-                return idle()
+                return asked()
             finally:
                 neighbour.kill()
                 neighbour.wait()
@@ -311,7 +314,7 @@ def latencies(
         speed = learning_speed(other, other_file, block)
         beside_other = partial(beside, other, other_file)
         cases: dict[str, Callable[[], list[float]]] = {
-            CALM: idle,
+            CALM: asked,
             "learning in the same process": partial(beside, service, file),
             "learning in another process": beside_other,
             "counting in another process": partial(beside_code, COUNTING),
@@ -319,7 +322,7 @@ def latencies(
         }
         if len(CORES) > 1:
             cases |= {
-                f"{CALM}, answers on one core": partial(apart, idle),
+                f"{CALM}, answers on one core": partial(apart, asked),
                 "learning on another core": partial(apart, beside_other),
             }
         results = interleaved(cases, rounds, "latency")

@@ -43,8 +43,8 @@ TICKS_A_SECOND = 10  # of uvicorn
 OWN_THREADS = ("livetree-starter", "consumer", "follower")
 YOUNG_OBJECTS = 20_000  # more than a batch of events makes
 # How long a request waits at most, each time, while the learner's thread runs Python. By default
-# it is ten times as long, and an answer needs more than one turn.
-SWITCH_SECONDS = 0.0005
+# it is fifty times as long, and an answer needs more than one turn.
+SWITCH_SECONDS = 0.0001
 # No browser is to guess that an answer is a page or a script.
 HEADERS = [("x-content-type-options", "nosniff")]
 
