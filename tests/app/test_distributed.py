@@ -162,10 +162,10 @@ def test_who_answers_too_late_is_not_waited_for(mode: str, monkeypatch: pytest.M
     gate = threading.Event()
 
     class Slow(LocalStatistics):
-        def take(self, number: int, message: Any) -> Any:
+        def arguments(self, block: int) -> tuple[Any, ...]:
             if self.share.worker == 1:
                 gate.wait()
-            return super().take(number, message)
+            return super().arguments(block)
 
     monkeypatch.setattr("app.distributed.threads.LocalStatistics", Slow)
     threads = Threads(timeout_seconds=0.01)

@@ -21,9 +21,12 @@ from tests.faults.served import ROOT, Served
 COMPILING = "compiling kernels; many seconds on the first run of a machine"
 MOMENTS = sorted(round(random.Random(7).uniform(0, 2.5), 3) for _ in range(10))
 
-# Sends a signal to the process itself when a module is about to be imported.
+# Sends a signal to the process itself when a module is about to be imported. Tests that a shell
+# runs in the background are born deaf to SIGINT, and so are their children.
 WHILE_IMPORTING = """
 import os, signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
