@@ -10,6 +10,7 @@ import numpy.typing as npt
 from learner.kernels.ahead import AHEAD, STRIDE
 from learner.kernels.bayes import class_width, slot_width
 from learner.kernels.elementary import fill_xlog2x, whole_vectors
+from learner.kernels.numeric.gaussian import columns_at_once
 from learner.kernels.rules import COMMIT_ONCE, MAJORITY, RANKING, Rules, Scratch
 from learner.kernels.together import AT_ONCE, NOBODY, NOTED
 from learner.kernels.tree import MISSING
@@ -25,8 +26,9 @@ def new_scratch(sizes: Sizes, rules: Rules) -> Scratch:
     revises = rules.policy != COMMIT_ONCE
     nominal, scores = len(sizes.values), int(rules.predictor != MAJORITY)
     walked = 0 if revises else sizes.nodes
+    at_once = min(columns, columns_at_once(rules.split_points))
     return Scratch(
-        points=np.zeros((7, whole_vectors(rules.split_points * columns))),
+        points=np.zeros((7, whole_vectors(rules.split_points * at_once))),
         numeric=np.zeros((8, columns)),
         nominal=np.zeros((4, len(sizes.values))),
         values=np.zeros((3, places)),

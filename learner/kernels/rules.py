@@ -109,7 +109,9 @@ WEIGHT, CELLS, AFTER, TOKEN_MERIT = range(4)
 
 
 class Scratch(NamedTuple):
-    """Working space, allocated once; Q = split points times numeric columns."""
+    """Working space, allocated once; Q = cuts of the numeric columns that are evaluated
+    together.
+    """
 
     points: Floats  # [7, Q] cut, z then merit, left, right, cells left, cells right, weight
     numeric: Floats  # [8, numeric column] see the names above

@@ -32,6 +32,14 @@ mixed = st.builds(
     declared=st.booleans(),
 )
 real_weights = mixed.map(lambda c: replace(c, weights="real", sparse=0, numeric=c.numeric + 1))
+wide = st.builds(
+    Concept,
+    seed=st.integers(0, 10**6),
+    numeric=st.sampled_from([31, 48, 49, 100]),
+    classes=st.integers(2, 3),
+    missing=st.sampled_from([0.0, 0.1]),
+    noise=st.sampled_from([0.1, 0.3]),
+)
 noisy = mixed.map(lambda c: replace(c, noise=0.5, classes=2, missing=0.0))
 
 
@@ -111,6 +119,13 @@ def test_same_tree_with_real_weights() -> None:
 
     multiway = options(nominal_split="multiway", new_leaf="separate")
     runs(example, multiway, 20, real_weights)
+
+
+def test_same_tree_where_more_numbers_are_evaluated_than_at_once() -> None:
+    def example(concept: Concept, option: Options) -> None:
+        grow_together(concept, option).compare_splits()
+
+    runs(example, options(n_min=20.0, new_leaf="separate", audit_fraction=0.0), 8, wide)
 
 
 def test_same_tree_with_inherited_votes_and_gini() -> None:

@@ -1,7 +1,8 @@
 """Numeric attributes as one normal distribution a class: weight, mean, M2, lowest, highest.
 
-One event touches one contiguous run of memory, and every loop below runs over all columns (and
-all candidate cut points) at once, so that it vectorises.
+One event touches one contiguous run of memory, and every loop below runs over many columns (and
+all their candidate cut points) at once, so that it vectorises; over no more than the nearest cache
+holds with all that is noted of them.
 """
 
 from __future__ import annotations
@@ -34,6 +35,13 @@ Floats = npt.NDArray[np.float64]
 # A distribution without spread is a step: z beyond this means all or nothing.
 _FAR = 1e9
 _STEP = 1e300
+_CUTS_AT_ONCE = 512  # each has 56 bytes in scratch.points
+
+
+@inlined
+def columns_at_once(points: int) -> int:
+    """How many columns are evaluated together, each with so many cuts: whole vectors of them."""
+    return max(8, _CUTS_AT_ONCE // points // 8 * 8)
 
 
 @inlined
@@ -77,6 +85,24 @@ def gaussian_merits(
     is the leaf's impurity times n; where values are missing (``gaps``), the known part counts.
     Writes MERIT (-inf: no admissible cut), CUT, KNOWN and BEFORE of scratch.numeric.
     """
+    step = columns_at_once(rules.split_points)
+    for at in range(first, end, step):
+        _merits_at_once(moments, slot, gaps, seen, before, rules, scratch, at, min(at + step, end))
+
+
+@inner
+def _merits_at_once(
+    moments: Floats,
+    slot: int,
+    gaps: int,
+    seen: Floats,
+    before: float,
+    rules: Rules,
+    scratch: Scratch,
+    first: int,
+    end: int,
+) -> None:
+    """The same for so few columns that scratch.points has room for them."""
     points, width = rules.split_points, end - first
     known, start = scratch.numeric[KNOWN, first:end], scratch.numeric[BEFORE, first:end]
     after, left, cells_left = scratch.points[1], scratch.points[2], scratch.points[4]
