@@ -42,12 +42,13 @@ LOW_DIGITS, LOW_BYTES, LOW_PAIRS = (
     U(0x0000FFFF0000FFFF),
 )
 NONE, ONE, THREE, EIGHT, SIXTEEN = U(0), U(1), U(3), U(8), U(16)
-THIRTY_TWO, SIXTY_THREE, SIXTY_FOUR = U(32), U(63), U(64)
+THIRTY_TWO, FIFTY_SIX, SIXTY_THREE = U(32), U(56), U(63)
 UNDECIDED = U(0x1FF)  # the nine bits below the 55 that a double and its rounding need
 EVERY_BIT = U(0xFFFFFFFFFFFFFFFF)
 HIDDEN_BIT, OVERFLOWN = U(1 << 52), U(1 << 53)
-MINUS, PLUS, DOT, ZERO, SMALL_E, BIG_E = 45, 43, 46, 48, 101, 69
-TENS: npt.NDArray[np.uint64] = np.array([10**k for k in range(9)], np.uint64)
+MINUS, PLUS, DOT, ZERO, NINE, SMALL_E, BIG_E = 45, 43, 46, 48, 57, 101, 69
+TENS: npt.NDArray[np.uint64] = np.array([10**k for k in range(8)], np.uint64)
+EIGHT_DIGITS = U(10**8)
 
 
 def _powers_of_five() -> npt.NDArray[np.uint64]:
@@ -69,23 +70,35 @@ FIVES = _powers_of_five()
 
 
 @inlined
+def number_of(digits: int) -> int:
+    """The number that eight digits are, the first one lowest in the word."""
+    pairs = ((digits & LOW_DIGITS) * PAIRS) >> EIGHT
+    fours = ((pairs & LOW_BYTES) * FOURS) >> SIXTEEN
+    return ((fours & LOW_PAIRS) * ALL) >> THIRTY_TWO
+
+
+@inlined
 def read_digits(at: int, w: int) -> tuple[int, int]:
     """W with the digits from a place on behind it, and where they end."""
     while True:
         digits = word_at(at) ^ ZEROS
         others = ((digits + OVER_NINE) | digits) & HIGHS
-        count = trailing_zeros(others) >> THREE  # eight where all are digits
-        if count == NONE:
+        if others != NONE:
             break
-        eight = digits << (SIXTY_FOUR - (count << THREE))
-        eight = ((eight & LOW_DIGITS) * PAIRS) >> EIGHT
-        eight = ((eight & LOW_BYTES) * FOURS) >> SIXTEEN
-        eight = ((eight & LOW_PAIRS) * ALL) >> THIRTY_TWO
-        w = w * TENS[count] + eight
-        at += int64(count)
-        if count != EIGHT:
-            break
-    return w, at
+        w = w * EIGHT_DIGITS + number_of(digits)
+        at += 8
+    count = trailing_zeros(others) >> THREE  # fewer than eight
+    rest = (digits << (FIFTY_SIX - (count << THREE))) << EIGHT
+    return w * TENS[count] + number_of(rest), at + int64(count)
+
+
+@inlined
+def zeros_from(at: int) -> int:
+    """How many zeros stand at a place."""
+    end = at
+    while byte_at(end) == ZERO:
+        end += 1
+    return end - at
 
 
 @inlined
@@ -95,34 +108,33 @@ def read_decimal(at: int) -> tuple[int, int, int, bool, bool]:
     It ends at REFUSED where it is no number, or has too many digits. A whole zero has no sign.
     """
     negative = byte_at(at) == MINUS
-    if negative:
-        at += 1
+    at += int64(negative)
     first = at
-    w, at = read_digits(at, NONE)
+    if byte_at(at + 1) == DOT and byte_at(at) >= ZERO and byte_at(at) <= NINE:
+        w, at = U(byte_at(at) - ZERO), at + 1  # most numbers: the next place is known at once
+    else:
+        w, at = read_digits(at, NONE)
     digits, q, whole = at - first, 0, True
     refused = digits == 0 or (digits > 1 and byte_at(first) == ZERO)
     if byte_at(at) == DOT:
         whole = False
         at += 1
-        first = at
-        if w == NONE:
-            digits = 0
-            while byte_at(at) == ZERO:
-                at += 1
-        known = at
+        after = at
         w, at = read_digits(at, w)
-        refused |= at == first
-        digits += at - known
-        q = first - at
+        refused |= at == after
+        digits += at - after
+        q = after - at
+        if digits > MOST_DIGITS and byte_at(first) == ZERO:
+            digits -= 1 + zeros_from(after)
     if byte_at(at) == SMALL_E or byte_at(at) == BIG_E:
         whole = False
         at += 1
         below = byte_at(at) == MINUS
         if below or byte_at(at) == PLUS:
             at += 1
-        first = at
+        after = at
         exponent, at = read_digits(at, NONE)
-        refused |= at == first or at - first > 8 or int64(exponent) > LARGEST_EXPONENT
+        refused |= at == after or at - after > 8 or int64(exponent) > LARGEST_EXPONENT
         q += -int64(exponent) if below else int64(exponent)
     if refused or digits > MOST_DIGITS:
         at = REFUSED
