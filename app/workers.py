@@ -74,19 +74,19 @@ class Workers:
 
     def run(self) -> int:
         """Watch over the children until a signal, or until one cannot go on; the exit code."""
-        with _signals(self._on_signal):
-            while not self._stopping:
-                self._reap()
-                for child in self._children:
-                    if not child.pid and time.monotonic() >= child.start_at and not self._stopping:
-                        self._start(child)
-                    self._check(child)
-                time.sleep(LOOK_SECONDS)
-            self._end()
+        while not self._stopping:
+            self._reap()
+            for child in self._children:
+                if not child.pid and time.monotonic() >= child.start_at and not self._stopping:
+                    self._start(child)
+                self._check(child)
+            time.sleep(LOOK_SECONDS)
+        self._end()
         return self._code
 
-    def _on_signal(self) -> None:
-        if self._stopping:  # the second one: at once
+    def on_signal(self) -> None:
+        """Stop; the second time at once."""
+        if self._stopping:
             self._kill(signal.SIGKILL)
         self._stopping = True
 
@@ -164,10 +164,13 @@ class Workers:
 def run_workers(settings: Settings, listener: socket.socket) -> int:
     """Serve with several processes until a signal or a lasting failure; return the exit code."""
     log.info("compiling kernels; many seconds on the first run of a machine")
-    log.info("kernels ready", seconds=round(warm_up_answers(), 2))
+    seconds = warm_up_answers()  # a signal ends the compiler at once, there is nothing to finish
     settle_collector()
     with tempfile.TemporaryDirectory(prefix="livetree-workers-") as folder:
-        return Workers(settings, listener, Path(folder)).run()
+        workers = Workers(settings, listener, Path(folder))
+        with _signals(workers.on_signal):
+            log.info("kernels ready", seconds=round(seconds, 2))
+            return workers.run()
 
 
 def _answering(

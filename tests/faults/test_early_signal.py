@@ -44,6 +44,27 @@ import os, signal
 os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
 """
 
+# The process gets a signal at the very moment in which it says that it is ready.
+SIGNALLED_WHEN_READY = """
+import os, signal, sys
+
+class Watched:
+    def __init__(self, stream):
+        self._stream = stream
+
+    def write(self, text):
+        written = self._stream.write(text)
+        self._stream.flush()
+        if "kernels ready" in text:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return written
+
+    def __getattr__(self, name):
+        return getattr(self._stream, name)
+
+sys.stdout, sys.stderr = Watched(sys.stdout), Watched(sys.stderr)
+"""
+
 
 def away(folder: Path, **more: Any) -> dict[str, Any]:
     """Return settings of a service whose broker nobody is."""
@@ -93,6 +114,17 @@ def test_a_worker_is_never_deaf(serve: Callable[..., Served], tmp_path: Path) ->
 
     assert told["exit_code"] == -signal.SIGTERM
     assert served.terminate() == 0, served.log
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_who_is_ready_ends_in_order(
+    serve: Callable[..., Served], tmp_path: Path, workers: int
+) -> None:
+    settings = away(tmp_path, role="api", http={"workers": workers})
+    served = serve(settings, before=SIGNALLED_WHEN_READY)
+
+    assert served.ended() == 0, served.log
+    assert served.said("kernels ready")
 
 
 def test_requests_are_answered_when_all_processes_are_told_to_end(
