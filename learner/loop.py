@@ -252,8 +252,8 @@ def _learn_rows(
                     for j in range(columns):
                         whole &= numeric[here, j] == numeric[here, j]
                 if whole and named:
-                    classes = counts[CLASSES]
-                    likeliest = best_class(bayes, moments, own, classes, numeric, row, places)
+                    known = counts[CLASSES]  # classes are those of the bound
+                    likeliest = best_class(bayes, moments, own, known, numeric, row, places)
             if likeliest != NOWHERE:
                 choose(node_of, node, predictor, likeliest, k, weight, predicted, row)
             else:

@@ -31,16 +31,12 @@ def log2(x: float) -> float:
     m = float_of(bits - (exponent << 52))  # in [sqrt(1/2), sqrt(2))
     s = (m - 1.0) / (m + 1.0)
     q = s * s
-    p = 1.0 / 19
-    p = fma(p, q, 1.0 / 17)
-    p = fma(p, q, 1.0 / 15)
-    p = fma(p, q, 1.0 / 13)
-    p = fma(p, q, 1.0 / 11)
-    p = fma(p, q, 1.0 / 9)
-    p = fma(p, q, 1.0 / 7)
-    p = fma(p, q, 1.0 / 5)
-    p = fma(p, q, 1.0 / 3)
-    p = fma(p, q, 1.0)
+    # by halves: as one chain, in which each step waits for the one before, it took 25 ns, not 20
+    q2 = q * q
+    q4 = q2 * q2
+    low = fma(fma(1.0 / 7, q, 1.0 / 5), q2, fma(1.0 / 3, q, 1.0))
+    middle = fma(fma(1.0 / 15, q, 1.0 / 13), q2, fma(1.0 / 11, q, 1.0 / 9))
+    p = fma(fma(1.0 / 19, q, 1.0 / 17), q4 * q4, fma(middle, q4, low))
     # the exponent as a double without a conversion, which would not vectorise
     return 2.8853900817779268 * s * p + (float_of(_ROUND_BITS + exponent) - _ROUND)
 
