@@ -36,6 +36,7 @@ KILLS_PARTITIONED = 8
 PARTITIONS = 4
 KEEP = 2  # checkpoints; few, so that old ones are removed while a learner can be killed
 EVERY_EVENTS = 150
+LARGEST_BATCH = 64
 
 # The papers' defaults would hardly split within so few events.
 HASTY: dict[str, Any] = {"n_min": 40, "audit_fraction": 0.5}
@@ -140,9 +141,10 @@ def live_and_die(
     """Start a learner and kill it at a random moment; whether it left a checkpoint behind."""
     folder = Path(settings["checkpoint"]["folder"])
     before = newest(folder)
+    left = EVENTS - (checkpoint_in(folder).events if before else 0)
     learners.start(settings, journal=journal)
-    # From a learner that has not read a record yet to one with several checkpoints.
-    enough = before + chance.randint(0, 3)
+    # From one that has not read a record yet to one with several checkpoints, if so many come.
+    enough = before + min(chance.randint(0, 3), left // (EVERY_EVENTS + LARGEST_BATCH))
     wait(lambda: newest(folder) >= enough or learners.gone())
     time.sleep(chance.uniform(0.0, 0.01))
     learners.kill()
@@ -155,7 +157,7 @@ def test_a_learner_killed_at_random_moments_ends_with_the_model_of_one_that_was_
     chance = random.Random(variant)
     ends = ends_of(kafka, topic, 1)
     killed = tmp_path / "killed"
-    settings = [given(kafka, topic, variant, killed, batch) for batch in (1, 10, 64)]
+    settings = [given(kafka, topic, variant, killed, batch) for batch in (1, 10, LARGEST_BATCH)]
 
     at_work = sum(live_and_die(learners, chance.choice(settings), chance) for _ in range(KILLS))
     resumed = finish(given(kafka, topic, variant, killed, 500), ends)
