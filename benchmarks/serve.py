@@ -38,6 +38,7 @@ from msgspec.structs import astuple
 
 from benchmarks.load import cpu_seconds, hammer, paced, post
 from benchmarks.measurement import OURS, Measurement, interleaved, options, report
+from benchmarks.neighbour import ADDING, COUNTING, neighbour
 from benchmarks.soak import Service
 from streams import open_stream
 
@@ -50,8 +51,6 @@ WARMING_SECONDS = 0.5
 AHEAD = 1.4  # times what a learner is thought to learn meanwhile
 TRIES = 5
 # Neighbours that need the processor alone, and memory too.
-COUNTING = "while True: pass"
-ADDING = "import numpy as np; a, b = np.ones((2, 30_000_000))\nwhile True: a += b"
 CORES = os.sched_getaffinity(0)
 CALM = "nothing to learn"
 NUMBERS = ("salary", "commission", "age", "hvalue", "hyears", "loan")
@@ -301,14 +300,8 @@ def latencies(
             raise RuntimeError("the learner was done before the requests, each time")
 
         def beside_code(code: str) -> list[float]:
-            """Have another process run a loop meanwhile."""
-            neighbour = subprocess.Popen([sys.executable, "-c", code])
-            time.sleep(1.0)  # for its imports
-            try:
+            with neighbour(code):
                 return asked()
-            finally:
-                neighbour.kill()
-                neighbour.wait()
 
         def apart(measure: Callable[[], list[float]]) -> list[float]:
             """Keep the other learner off the core on which is asked and answered."""

@@ -9,6 +9,9 @@ rows are ready in its own memory before it begins, as the learner's are in the o
 ``apart`` is the mesh with the ways of workers on other nodes, without a network between: columns by
 Ray's object store, orders by its calls.
 
+``waiting`` tells what of the learner's time is the machine's: each answer comes two milliseconds
+late, as if events were wide, and another process adds arrays. The learner does the same as before.
+
 All are measured in the middle of a run, when everybody has work: from the seventh batch on, since
 the first ones find the memory that the others use again, and until as many batches are left as an
 ingest actor is ahead, since it would have nothing to do behind these. Beside the clock stands the
@@ -22,7 +25,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -39,11 +43,13 @@ from app.distributed.ray_workers import RayWorkers
 from app.log import configure
 from app.vht_settings import RaySettings
 from benchmarks.measurement import Measurement, interleaved, options, report
+from benchmarks.neighbour import ADDING, neighbour
 from benchmarks.vht import BATCH, Rows, dense_rows
 from learner import (
     Beginning,
     Encoder,
     Events,
+    LocalResult,
     LocalStatistics,
     StreamingTree,
     Vertical,
@@ -56,6 +62,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 FIRST = 6  # batch that is measured
+LATE_SECONDS = 0.002
 
 
 class Spent(NamedTuple):
@@ -68,6 +75,7 @@ class Spent(NamedTuple):
     ray: float = 0.0  # CPU time of all other processes of Ray
     held: tuple[int, ...] = ()
     fetches: int = 0
+    questions: int = 0
     hash: str = ""
 
     @property
@@ -156,6 +164,21 @@ class Apart(RayWorkers):
         return super().load()._replace(nodes=("elsewhere",) * WORKERS)
 
 
+class Waiting(RayWorkers):
+    """Workers that take their time."""
+
+    def answers(self, split_id: int) -> Sequence[LocalResult]:
+        """Return them late."""
+        time.sleep(LATE_SECONDS)
+        return super().answers(split_id)
+
+
+def waiting_run(rows: Rows, workers: RayWorkers, attributes: int) -> Spent:
+    """The mesh, beside other work."""
+    with neighbour(ADDING):
+        return mesh_run(rows, workers, attributes)
+
+
 def mesh_run(rows: Rows, workers: RayWorkers, attributes: int) -> Spent:
     """An ingest actor does."""
     schema, batches = rows
@@ -172,7 +195,7 @@ def mesh_run(rows: Rows, workers: RayWorkers, attributes: int) -> Spent:
     *of_workers, ingest = spent.workers
     return spent._replace(
         workers=tuple(of_workers), ingest=ingest, held=workers.load().held_bytes,
-        fetches=mesh.fetches, hash=tree.hash(),
+        fetches=mesh.fetches, questions=tree.vertical_counters().questions, hash=tree.hash(),
     )  # fmt: skip
 
 
@@ -199,21 +222,23 @@ def local_bytes(rows: Rows) -> int:
 
 def speed(attributes: list[int], rounds: int, numbers: int) -> Iterator[Measurement]:
     """Events a second by the width of the events, best of the rounds."""
-    workers, apart = RayWorkers(SETTINGS), Apart(SETTINGS)
+    workers, apart, waiting = RayWorkers(SETTINGS), Apart(SETTINGS), Waiting(SETTINGS)
     for d in attributes:
         edges = FIRST + AHEAD + 1  # batches that are not measured
-        events = BATCH * max(10, min(60, numbers // d // BATCH))
+        events = BATCH * max(10, min(40, numbers // d // BATCH))
         rows = dense_rows(d, events + edges * BATCH)
         few = (rows[0], rows[1][: edges + 1])
         local_run(few)  # kernels are loaded
         push_run(few, workers)
         mesh_run(few, workers, d)
         mesh_run(few, apart, d)
+        mesh_run(few, waiting, d)
         runs = {
             "local": partial(local_run, rows),
             "ray push p=2 sync": partial(push_run, rows, workers),
             "ray mesh p=2 sync": partial(mesh_run, rows, workers, d),
             "ray mesh p=2 sync, apart": partial(mesh_run, rows, apart, d),
+            "ray mesh p=2 sync, waiting": partial(waiting_run, rows, waiting, d),
         }
         spent = interleaved(runs, rounds, f"d = {d}")
         local, whole = min(run.wall for run in spent["local"]), local_bytes(rows)
@@ -232,13 +257,14 @@ def speed(attributes: list[int], rounds: int, numbers: int) -> Iterator[Measurem
                     "bound": local_cpu / best.busiest,
                     "held": max(best.held) / whole,
                     "fetches": best.fetches,
+                    "questions": best.questions,
                 }
             yield Measurement(
                 "vht ray", contender, events / best.wall, "events/s", local / best.wall, f"d={d}",
                 target=">= 0.9" if d >= 10_000 and contender.endswith("sync") else "", facts=facts,
             )  # fmt: skip
-    apart.close()
-    workers.close()
+    for executor in (waiting, apart, workers):
+        executor.close()
 
 
 def main() -> None:
@@ -248,7 +274,7 @@ def main() -> None:
     given = parser.parse_args()
     configure("warning", "console", sys.stderr)
     widths = [int(d) for d in given.attributes.split(",")]
-    numbers = 8_000_000 if given.quick else 200_000_000
+    numbers = 8_000_000 if given.quick else 400_000_000
     report(speed(widths, given.rounds, numbers), given.json)
 
 

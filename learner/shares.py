@@ -17,9 +17,19 @@ from learner.kernels.tree import EQUALS, MULTIWAY, NODES, NUMERIC, SLOTS, SUBSET
 from learner.local_statistics import OF_COLUMNS, OF_TREE, Share, own_positions
 from learner.message import Known
 from learner.schema import Kind
-from learner.state import Sizes, array_shapes, copy_into, copy_values, new_array, value_starts
+from learner.state import (
+    Sizes,
+    array_shapes,
+    copy_into,
+    copy_values,
+    for_small_tree,
+    new_array,
+    value_starts,
+)
 
 Array = npt.NDArray[Any]
+
+_AXES = ("nodes", "slots", "table")
 
 
 def known_to(encoder: Encoder) -> Known:
@@ -46,12 +56,20 @@ def tested_columns(tree: Tree) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.in
 
 
 def without_columns(tree: Tree, sizes: Sizes) -> tuple[Tree, Sizes]:
-    """The aggregator's share: all but the statistics of attributes."""
+    """The aggregator's share: all but the statistics of attributes.
+
+    Its nodes are small however wide events are, so that it has room for many of them.
+    """
     lean = sizes._replace(parts=sizes.parts._replace(columns=False))
-    arrays = tree._asdict()
+    small, arrays = for_small_tree(lean), tree._asdict()
+    room = {axis: max(getattr(sizes, axis), getattr(small, axis)) for axis in _AXES}
+    lean = lean._replace(**room)
     for name, shape in array_shapes(lean).items():
-        if arrays[name].shape != shape:
+        had = arrays[name]
+        if had.shape != shape:
             arrays[name] = new_array(name, shape)
+            if name not in OF_COLUMNS:
+                copy_into(arrays[name], had)
     return Tree(**arrays), lean
 
 
@@ -85,7 +103,7 @@ def joined(
     whole = sizes._replace(parts=sizes.parts._replace(columns=True))
     slots, shapes, starts = int(lean.counts[SLOTS]), array_shapes(whole), value_starts(whole)
     arrays = lean._asdict()
-    arrays |= {name: new_array(name, shapes[name]) for name in OF_COLUMNS if name != "barred"}
+    arrays |= {name: new_array(name, shapes[name]) for name in OF_COLUMNS}
     arrays["slot"] = lean.slot.copy()
     for share, state in zip(shares, states, strict=True):
         numeric = share.dense(*share.numeric, sizes.numeric)
@@ -96,5 +114,7 @@ def joined(
         copy_values(arrays["values"][:slots], starts[nominal], state["values"][:slots], had, counts)
         mine = arrays["tokens"][:slots, :, share.worker :: share.workers]
         copy_into(mine, state["tokens"][:slots])
+        own = own_positions(share.known(known))
+        arrays["barred"][:slots, own] = state["barred"][:slots]
         arrays["slot"]["gaps"][:slots] |= state["slot"]["gaps"][:slots]
     return Tree(**arrays), whole

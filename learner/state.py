@@ -125,13 +125,17 @@ def sizes_for(encoder: Encoder, old: Sizes = FIRST_SIZES) -> Sizes:
 
 def first_sizes(encoder: Encoder, parts: Parts) -> Sizes:
     """Room for all that the encoder knows and a small tree."""
-    sizes = sizes_for(encoder)._replace(parts=parts)
-    slots = max(8, min(512, cheap_slots(sizes)))
-    sizes = sizes._replace(slots=slots, nodes=max(64, 2 * slots), table=max(256, 8 * slots))
+    sizes = for_small_tree(sizes_for(encoder)._replace(parts=parts))
     if not parts.entries:
         return sizes
     histograms = 8 if parts.intervals else 0
     return sizes._replace(entries=FIRST_ENTRIES, longest=1024, histograms=histograms)
+
+
+def for_small_tree(sizes: Sizes) -> Sizes:
+    """Room for as many nodes as may be reserved for nobody yet."""
+    slots = max(8, min(512, cheap_slots(sizes)))
+    return sizes._replace(slots=slots, nodes=max(64, 2 * slots), table=max(256, 8 * slots))
 
 
 def cheap_slots(sizes: Sizes) -> int:
@@ -240,7 +244,7 @@ def array_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
         "moments": (s, c, MISSING + 1, numeric),
         "values": (s, c, places),
         "tokens": (s, c, tokens),
-        "barred": (s, sizes.features),
+        "barred": (s, sizes.features if parts.columns else 0),
         "barred_tokens": (s, tokens),
         "counts": (COUNTS,),
         "weight": (1,),

@@ -194,7 +194,7 @@ def bar_path(tree: Tree, layout: Layout, leaf: int) -> None:
     split comes twice on a path.
     """
     slot = tree.node[leaf].slot
-    if slot == NOWHERE:
+    if slot == NOWHERE or tree.barred.shape[1] == 0:
         return
     node = tree.node[leaf].parent
     while node != NOWHERE:
