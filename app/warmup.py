@@ -120,6 +120,7 @@ def _answer(tree: StreamingTree, batch: Batch) -> None:
     """Few rows, many rows, an explanation and a walk."""
     snapshot = tree.snapshot()
     snapshot.evaluate(batch.part(0, 1))
+    snapshot.votes_at(0)
     snapshot.evaluate(batch)
     snapshot.settle(batch)
     snapshot.path(batch, 0)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from learner.batch import Batch
 from learner.kernels.bayes import class_width, slot_width
 from learner.kernels.jit import JIT_DISABLED
-from learner.kernels.predict import lay_tables, predict_few, predict_many
+from learner.kernels.predict import answer_by_votes, lay_tables, predict_few, predict_many
 from learner.kernels.rules import MAJORITY, Rules
 from learner.kernels.tree import CLASSES, NODES, SLOTS, Tree
 from learner.kernels.walk import STEP, TOGETHER, Plan, lay_plan
@@ -65,6 +65,12 @@ class Answering:
             predict_many(*given, *plan, batch, codes, probabilities, leaves)
         self._spare.append(scratch)
         return codes, leaves
+
+    def by_votes(self, node: int) -> tuple[int, list[float]]:
+        """Class code and probabilities of every row that ends at a node; -1 without classes."""
+        probabilities = np.empty(self._classes)
+        code = answer_by_votes(self._handles[0], self._rules.new_leaf, node, probabilities)
+        return code, probabilities.tolist()
 
     def _plan_for(self, rows: int, scratch: Any) -> tuple[Plan, int] | None:
         """The tree laid out for many rows; it pays once they are as many as the nodes."""

@@ -53,7 +53,7 @@ from learner.kernels.tree import (
 from learner.memory import model_bytes
 from learner.params import TreeParams
 from learner.reading import KIND_NAMES, attribute, branch_text, condition, set_of, test_text
-from learner.row_walk import RowWalk
+from learner.row_walk import RowWalk, Stop
 from learner.schema import Schema, Value
 from learner.state import Sizes
 
@@ -227,9 +227,13 @@ class Snapshot:
         """Ids of the nodes that the rows end in."""
         return self.settle(batch)[1]
 
-    def leaf_of(self, row: Sequence[Any]) -> int:
-        """Id of the node that one row ends in: values in schema order, types right already."""
-        return self._row_walk.leaf_of(row)
+    def end_of(self, row: Sequence[Any]) -> Stop:
+        """The node that one row ends in: values in schema order, types right already."""
+        return self._row_walk.end_of(row)
+
+    def votes_at(self, place: int) -> tuple[int, list[float]]:
+        """Class code and probabilities at a node, where all rows that end there get the same."""
+        return self._answering.by_votes(place)
 
     @property
     def answers_by_leaf(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -83,9 +84,15 @@ class Answers:
     def _of_leaves(self, asked: Asked, wanted: Wanted) -> list[bytes]:
         known, snapshot = self._by_leaf[wanted.probabilities], self._snapshot
         if not asked.many and asked.rows:
-            found = known.get(snapshot.leaf_of(asked.rows[0]))
-            if found is not None:
-                return [found]
+            end = snapshot.end_of(asked.rows[0])
+            found = known.get(end.id)
+            if found is None:
+                code, distribution = snapshot.votes_at(end.place)
+                told = prediction_of(
+                    snapshot.classes, code, end.id, distribution if wanted.probabilities else None
+                )
+                found = known[end.id] = ENCODER.encode(told)
+            return [found]
         batch = encode_rows(snapshot, asked)
         leaves = snapshot.leaves(batch).tolist()
         rows = {leaf: row for row, leaf in enumerate(leaves)}
@@ -103,22 +110,32 @@ class Answers:
 def predictions(snapshot: Snapshot, batch: Batch, wanted: Wanted) -> list[Prediction]:
     """Predict all rows with one snapshot."""
     classes, found = snapshot.classes, []
+    distributions: Sequence[Sequence[float] | None] = [None] * batch.rows
     if wanted.probabilities:
         codes, probabilities, leaves = snapshot.evaluate(batch)
         distributions = probabilities.tolist()
     else:
         codes, leaves = snapshot.settle(batch)
-    for row, (code, leaf) in enumerate(zip(codes.tolist(), leaves.tolist(), strict=True)):
-        prediction = Prediction(classes[code] if code >= 0 else None, leaf)
-        if wanted.probabilities:
-            prediction.probabilities = [
-                ClassProbability(label, probability)
-                for label, probability in zip(classes, distributions[row], strict=True)
-            ]
+    answers = zip(codes.tolist(), leaves.tolist(), distributions, strict=True)
+    for row, (code, leaf, distribution) in enumerate(answers):
+        prediction = prediction_of(classes, code, leaf, distribution)
         if wanted.path:
             prediction.path = path_of(snapshot, batch, row)
         found.append(prediction)
     return found
+
+
+def prediction_of(
+    classes: Sequence[Value], code: int, leaf: int, distribution: Sequence[float] | None
+) -> Prediction:
+    """Say one answer; without a distribution there are no probabilities."""
+    prediction = Prediction(classes[code] if code >= 0 else None, leaf)
+    if distribution is not None:
+        prediction.probabilities = [
+            ClassProbability(label, probability)
+            for label, probability in zip(classes, distribution, strict=True)
+        ]
+    return prediction
 
 
 def path_of(snapshot: Snapshot, batch: Batch, row: int) -> list[PathStep]:

@@ -7,10 +7,13 @@ without an end of the headers, of a chunk's size or of the trailers is answered 
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.problems import MEDIA_TYPE, document
+from app.api.transport import OneWrite
 
 MOST_HEAD_BYTES = 64 * 1024
 
@@ -19,6 +22,10 @@ class BoundedProtocol(HttpToolsProtocol):
     """Counts what has arrived since the last piece of a request that was whole."""
 
     _waiting_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection."""
+        super().connection_made(OneWrite(transport, self.loop))  # type: ignore[arg-type]
 
     def data_received(self, data: bytes) -> None:
         """Take what the network brings."""

@@ -109,6 +109,15 @@ def predict_few(
         )
 
 
+@kernel
+def answer_by_votes(
+    tree: Tree, new_leaf: int, node: int, probabilities: npt.NDArray[np.float64]
+) -> int:
+    """The same where only votes answer; -1 when no class is known."""
+    classes = tree.counts[CLASSES]
+    return vote(tree, classes, node, new_leaf != EMPTY, probabilities) if classes > 0 else -1
+
+
 @inner
 def likeliest(
     tree: Tree, layout: Layout, scratch: Scratch, batch: Batch, row: int, node: int

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import uvicorn
 
@@ -17,16 +18,16 @@ from tests.app.fake_service import FakeService
 DEADLINE_SECONDS = 60
 
 
+def listening(service: FakeService) -> AbstractContextManager[str]:
+    """Serve in a thread; gives host and port."""
+    return answering(create_app(service))  # type: ignore[arg-type]
+
+
 @contextmanager
-def listening(service: FakeService) -> Iterator[str]:
-    """Serve in a thread; yields host and port."""
+def answering(app: Any) -> Iterator[str]:
+    """The same for any application."""
     listener = bind("127.0.0.1", 0)
-    config = uvicorn.Config(
-        create_app(service),  # type: ignore[arg-type]
-        http=BoundedProtocol,
-        log_config=None,
-        lifespan="off",
-    )
+    config = uvicorn.Config(app, http=BoundedProtocol, log_config=None, lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

@@ -20,7 +20,7 @@ def said(snapshot: Snapshot) -> list[Any]:
     batch = snapshot.encode(ROWS)
     codes, probabilities, leaves = snapshot.evaluate(batch)
     paths = [snapshot.path(batch, row) for row in range(0, EVENTS, 97)]
-    walk_leaves = [snapshot.leaf_of(row) for row in ROWS[::31]]
+    walk_leaves = [snapshot.end_of(row).id for row in ROWS[::31]]
     told = codes.tolist(), probabilities.tolist(), leaves.tolist(), paths, walk_leaves
     return [*told, list(snapshot.walk()), snapshot.shape, snapshot.counters, snapshot.id]
 

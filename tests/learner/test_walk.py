@@ -87,7 +87,19 @@ def test_one_row_ends_where_it_does_among_many(name: str) -> None:
 
     leaves = snapshot.leaves(snapshot.encode(rows))
 
-    assert [snapshot.leaf_of(row) for row in rows] == leaves.tolist()
+    assert [snapshot.end_of(row).id for row in rows] == leaves.tolist()
+
+
+@pytest.mark.parametrize("name", [*STREAMS, *MODELS])
+def test_votes_at_the_end_of_one_row_say_what_it_is_told_among_many(name: str) -> None:
+    snapshot, rows = grown(name)
+    if not snapshot.answers_by_leaf:
+        pytest.skip("its leaves answer by naive Bayes")
+
+    codes, probabilities, _ = snapshot.evaluate(snapshot.encode(rows))
+
+    told = [snapshot.votes_at(snapshot.end_of(row).place) for row in rows]
+    assert told == list(zip(codes.tolist(), probabilities.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("name", ["led", "tweets"])
@@ -98,7 +110,7 @@ def test_a_tree_without_numbers_is_walked_too(name: str) -> None:
 
     snapshot._answering._asked = snapshot.shape.nodes
 
-    assert snapshot.leaves(batch).tolist() == [snapshot.leaf_of(row) for row in rows]
+    assert snapshot.leaves(batch).tolist() == [snapshot.end_of(row).id for row in rows]
 
 
 def test_values_nobody_has_seen_are_walked_like_missing_ones() -> None:
@@ -112,7 +124,7 @@ def test_values_nobody_has_seen_are_walked_like_missing_ones() -> None:
     assert (
         snapshot.leaves(snapshot.encode(odd)).tolist()
         == snapshot.leaves(snapshot.encode(gone)).tolist()
-        == [snapshot.leaf_of(row) for row in odd]
+        == [snapshot.end_of(row).id for row in odd]
     )
 
 
