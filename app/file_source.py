@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
 from app.errors import OffsetOutOfRange, SourceChanged, SourceError
 from app.line import Lines, whole_lines
 from app.log import Seldom, get_logger
@@ -21,6 +23,7 @@ from app.source import Record, Start
 
 log = get_logger(__name__)
 
+NO_LINES = np.zeros(0, np.int64)
 BLOCK_BYTES = 1 << 18  # to be read at a time; twice as many while no line ends
 
 
@@ -38,7 +41,9 @@ class FileSource:
         self._start = Start()
         self._file: BinaryIO | None = None
         self._position = 0
-        self._ahead = b""  # lines that are read, and not polled
+        self._block = b""  # the lines that were read last
+        self._ends = NO_LINES  # of each of them
+        self._polled = 0  # how many of them were
         self._seldom = Seldom()
 
     def open(self, start: Start) -> None:
@@ -75,25 +80,35 @@ class FileSource:
         return True
 
     def _read(self, limit: int) -> Lines | None:
-        ends = whole_lines(self._ahead)
-        while len(ends) < limit and (more := self._more()):
-            self._ahead += more
-            ends = whole_lines(self._ahead)
+        if len(self._ends) - self._polled < limit:
+            self._read_on(limit)
+        ends = self._ends[self._polled : self._polled + limit]
         if not len(ends):
             self._check_size()
             return None
-        ends = ends[:limit]
-        size = int(ends[-1])
-        lines = Lines(self.topic, self._position, self._ahead[:size], ends)
-        self._ahead = self._ahead[size:]
-        self._position += size
+        start, stop = self._polled_bytes(), int(ends[-1])
+        lines = Lines(self.topic, self._position, self._block[start:stop], ends - start)
+        self._polled += len(ends)
+        self._position += stop - start
         return lines
+
+    def _polled_bytes(self) -> int:
+        return int(self._ends[self._polled - 1]) if self._polled else 0
+
+    def _read_on(self, limit: int) -> None:
+        """Let go of what was polled, and read more lines if there are."""
+        start = self._polled_bytes()
+        self._block, self._ends = self._block[start:], self._ends[self._polled :] - start
+        self._polled = 0
+        while len(self._ends) < limit and (more := self._more()):
+            self._ends = np.concatenate([self._ends, whole_lines(more) + len(self._block)])
+            self._block += more
 
     def _more(self) -> bytes:
         """Read the next complete lines; a last one without an end may still be written anew."""
         file = self._file
         assert file is not None
-        file.seek(self._position + len(self._ahead))
+        file.seek(self._position + len(self._block))
         block = more = file.read(BLOCK_BYTES)
         while more and b"\n" not in more:
             more = file.read(len(block))

@@ -2,9 +2,10 @@
 
 python -m benchmarks.scale [--json] [--quick] [--data FOLDER]
 
-leaves   10 million events and 100,000 leaves: nanoseconds an event, beside those of a loop that
-         only writes to as much memory, their slope by doublings of the leaves, bytes of the arrays
-         beside the bytes of the counts in them, and the peak
+leaves   10 million events and 100,000 leaves: nanoseconds an event, beside those of a second tree
+         that is not asked to split while it is timed, and of a loop that knows the leaves and only
+         writes there; their slope by doublings of the leaves, bytes of the arrays beside the bytes
+         of the counts in them, and the peak
 width    784 numbers and 10 classes (mnist.csv.gz of the folder, or made-up images)
 sparse   sets of words out of 100, 1,000 and 10,000: an event should cost what it holds
 """
@@ -33,6 +34,7 @@ CHUNK = 100_000
 BATCH = 1000
 NOISE = 0.3  # of the labels: no leaf is ever pure, and all go on splitting
 GROWING = {"n_min": 100.0, "tau": 1.0}  # every attempt ends in a tie, and splits
+MIXED = {"classes": 5, "nominal": 10, "numeric": 10}
 PIXELS, DIGITS = 784, 10
 
 Floats = npt.NDArray[np.float64]
@@ -79,21 +81,24 @@ def write_rows(
             values[at, k, column] += 1.0
 
 
-def memory_alone(tree: StreamingTree, size: int, events: int = 200_000) -> float:
-    """Nanoseconds to write to a random one of so many leaves."""
-    of, rng = tree._tree, np.random.default_rng(1)
+def writing_alone(tree: StreamingTree, chunks: list[tuple[Batch, Codes]]) -> float:
+    """Nanoseconds an event of a loop that knows its leaf, and writes as much in such arrays."""
+    of, snapshot = tree._tree, tree.snapshot()
+    used, slots = int(of.counts[NODES]), int(of.counts[SLOTS])
+    place = np.zeros(int(of.node["id"][:used].max()) + 1, np.int64)
+    place[of.node["id"][:used]] = np.arange(used)
+    leaf = [of.node["slot"][place[snapshot.leaves(batch)]].astype(np.int64) for batch, _ in chunks]
     arrays = (
-        np.zeros((size, 16)),
-        *(np.zeros((size, *array.shape[1:])) for array in (of.votes, of.moments, of.values)),
+        np.zeros((slots, 16)),
+        *(np.zeros((slots, *array.shape[1:])) for array in (of.votes, of.moments, of.values)),
     )
-    label = rng.integers(0, of.votes.shape[1], events)
-    best = np.inf
-    for _ in range(4):  # the first one compiles
-        leaf = rng.integers(0, size, events)
+    seconds = []
+    for at, (_, y) in zip(leaf, chunks, strict=True):  # the first one compiles
+        label = y.astype(np.int64)
         began = thread_time()
-        write_rows(*arrays, leaf, label)
-        best = min(best, thread_time() - began)
-    return best / events * 1e9
+        write_rows(*arrays, at, label)
+        seconds.append(thread_time() - began)
+    return float(np.median(seconds[1:])) / CHUNK * 1e9
 
 
 def held_bytes(tree: StreamingTree) -> int:
@@ -106,19 +111,46 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def noisy_chunks(events: int) -> Iterator[tuple[Batch, Codes]]:
+    """The stream that the tree grows on."""
+    stream, rng = open_stream("rtg", **MIXED), np.random.default_rng(1)
+    for _ in range(0, events, CHUNK):
+        batch, y = stream.take(CHUNK)
+        random = rng.integers(0, 5, CHUNK).astype(np.int32)
+        yield batch, np.where(rng.random(CHUNK) < NOISE, random, y)
+
+
+def standing_still(schema: Schema, events: int, step: int) -> Iterator[Measurement]:
+    """What an event costs a tree of any size that is not asked to split, and what memory does."""
+    tree, probe = StreamingTree(Encoder(schema), "vfdt", **GROWING), open_stream("rtg", **MIXED)
+    probes = [probe.take(CHUNK) for _ in range(4)]
+    for number, chunk in enumerate(noisy_chunks(events), 1):
+        learn(tree, *chunk)
+        if number % step:
+            continue
+        size, wait = tree.shape().leaves, tree._tree.node["wait"].copy()
+        tree._tree.node["wait"] = np.inf
+        seconds = [learn(tree, *other) for other in probes]
+        tree._tree.node["wait"] = wait
+        assert tree.shape().leaves == size
+        case, facts = f"{size:,} leaves, no attempts", {"leaves": size}
+        ours = float(np.median(seconds[1:])) / CHUNK * 1e9
+        alone = writing_alone(tree, probes)
+        yield Measurement("scale, leaves", "vfdt", ours, "ns/event", case=case, facts=facts)
+        yield Measurement("scale, leaves", "writing to the same leaves", alone, "ns/event",
+                          alone / ours, case)  # fmt: skip
+
+
 def leaves(quick: bool) -> Iterator[Measurement]:
     """Grow a tree for as long as it takes."""
-    events, rng = QUICK_EVENTS if quick else EVENTS, np.random.default_rng(1)
-    stream = open_stream("rtg", classes=5, nominal=10, numeric=10)
-    tree = StreamingTree(Encoder(stream.schema), "vfdt", **GROWING)
-    learn(StreamingTree(Encoder(stream.schema), "vfdt", **GROWING), *stream.take(CHUNK))
+    events = QUICK_EVENTS if quick else EVENTS
+    schema = open_stream("rtg", **MIXED).schema
+    tree = StreamingTree(Encoder(schema), "vfdt", **GROWING)
+    learn(StreamingTree(Encoder(schema), "vfdt", **GROWING), *next(noisy_chunks(CHUNK)))
     found, base = [], peak_bytes()
     with counting(error_console(), "learned", events) as tell:
-        for done in range(0, events, CHUNK):
-            batch, y = stream.take(CHUNK)
-            random = rng.integers(0, 5, CHUNK).astype(np.int32)
-            y = np.where(rng.random(CHUNK) < NOISE, random, y)
-            before = attempts_of(tree)
+        for number, (batch, y) in enumerate(noisy_chunks(events)):
+            done, before = number * CHUNK, attempts_of(tree)
             seconds, shape = learn(tree, batch, y), tree.shape()
             tried = (attempts_of(tree) - before) / CHUNK
             found.append((done + CHUNK, shape.leaves, seconds / CHUNK * 1e9, shape.depth, tried))
@@ -132,9 +164,6 @@ def leaves(quick: bool) -> Iterator[Measurement]:
         facts = {"leaves": size, "depth": depth, "attempts": float(np.mean([p[4] for p in part]))}
         case = f"{learned:,} events"
         yield Measurement("scale, leaves", "vfdt", median, "ns/event", case=case, facts=facts)
-        alone = memory_alone(tree, size)
-        yield Measurement("scale, leaves", "writing to as much memory", alone, "ns/event",
-                          alone / median, case)  # fmt: skip
     settled = np.array(found[len(found) // 20 :])
     doublings, ns, tried = np.log2(settled[:, 1]), settled[:, 2], settled[:, 4]
     slope = np.polyfit(doublings, ns, 1)[0]
@@ -156,6 +185,8 @@ def leaves(quick: bool) -> Iterator[Measurement]:
     )  # fmt: skip
     yield Measurement("scale, memory", "bytes of the arrays", peak, "bytes", held / peak,
                       "peak of the process while it grew")  # fmt: skip
+    del tree
+    yield from standing_still(schema, events, step)
 
 
 def images(folder: Path | None, count: int) -> tuple[npt.NDArray[np.float64], Codes, str]:

@@ -30,7 +30,7 @@ from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
 from time import thread_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -269,6 +269,18 @@ def many_rows(service: Service, seconds: float, rounds: int) -> Iterator[Measure
         )  # fmt: skip
 
 
+class Waited(NamedTuple):
+    """Requests that were asked at a fixed rate."""
+
+    milliseconds: list[float]
+    cpu_us: float  # of the thread that answers, each
+
+
+def thread_seconds(pid: int) -> float:
+    """CPU time of a process's first thread."""
+    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
 def latencies(
     folder: Path, service: Service, file: Path, leaves: str, seconds: float, rounds: int
 ) -> Iterator[Measurement]:
@@ -278,12 +290,15 @@ def latencies(
     with ExitStack() as running:
         other, other_file = running.enter_context(livetree(folder / "other", leaves))
 
-        def asked() -> list[float]:
+        def asked() -> Waited:
             """Ask, after a while in which whoever stood still gets going again."""
             paced(service.port, requests, RATE, WARMING_SECONDS)
-            return paced(service.port, requests, RATE, seconds)
+            before = thread_seconds(service.process.pid)
+            taken = paced(service.port, requests, RATE, seconds)
+            after = thread_seconds(service.process.pid)
+            return Waited(taken, (after - before) / len(taken) * 1e6)
 
-        def beside(learner: Service, fed: Path) -> list[float]:
+        def beside(learner: Service, fed: Path) -> Waited:
             """Feed a learner with more than it can learn while it is measured."""
             nonlocal speed
             for _ in range(TRIES):
@@ -299,11 +314,11 @@ def latencies(
                 speed *= AHEAD  # it was faster than thought, and done before the end
             raise RuntimeError("the learner was done before the requests, each time")
 
-        def beside_code(code: str) -> list[float]:
+        def beside_code(code: str) -> Waited:
             with neighbour(code):
                 return asked()
 
-        def apart(measure: Callable[[], list[float]]) -> list[float]:
+        def apart(measure: Callable[[], Waited]) -> Waited:
             """Keep the other learner off the core on which is asked and answered."""
             first, last = min(CORES), max(CORES)
             with on_core(first, 0, service.process.pid), on_core(last, other.process.pid):
@@ -311,7 +326,7 @@ def latencies(
 
         speed = learning_speed(other, other_file, block)
         beside_other = partial(beside, other, other_file)
-        cases: dict[str, Callable[[], list[float]]] = {
+        cases: dict[str, Callable[[], Waited]] = {
             CALM: asked,
             "learning in the same process": partial(beside, service, file),
             "learning in another process": beside_other,
@@ -329,14 +344,18 @@ def latencies(
         "learning in another process": ">= 0.83",
         "learning on another core": ">= 0.83",
     }
-    p99s = {name: float(np.percentile(np.concatenate(run), 99)) for name, run in results.items()}
-    for name, measured in results.items():
-        every, p99 = np.concatenate(measured), p99s[name]
+    taken = {
+        name: np.concatenate([run.milliseconds for run in runs]) for name, runs in results.items()
+    }
+    p99s = {name: float(np.percentile(every, 99)) for name, every in taken.items()}
+    for name, every in taken.items():
+        p99 = p99s[name]
         calm = p99s[f"{CALM}, answers on one core" if name.endswith("another core") else CALM]
         yield Measurement(
             QUESTION, name, p99, "ms, p99", None if name.startswith(CALM) else calm / p99,
             "latency", targets.get(name, ""),
             {"p50": float(np.percentile(every, 50)), "p99.9": float(np.percentile(every, 99.9)),
+             "cpu us": float(np.mean([run.cpu_us for run in results[name]])),
              "requests": len(every), "events/s": speed},
         )  # fmt: skip
 
