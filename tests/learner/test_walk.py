@@ -90,11 +90,13 @@ def test_one_row_ends_where_it_does_among_many(name: str) -> None:
     assert [snapshot.end_of(row).id for row in rows] == leaves.tolist()
 
 
-@pytest.mark.parametrize("name", [*STREAMS, *MODELS])
-def test_votes_at_the_end_of_one_row_say_what_it_is_told_among_many(name: str) -> None:
-    snapshot, rows = grown(name)
-    if not snapshot.answers_by_leaf:
-        pytest.skip("its leaves answer by naive Bayes")
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("options", ["majority", "votes of the parent"])
+def test_votes_at_the_end_of_one_row_say_what_it_is_told_among_many(
+    name: str, options: str
+) -> None:
+    snapshot, rows = grown(name, **OPTIONS[options])
+    assert snapshot.answers_by_leaf
 
     codes, probabilities, _ = snapshot.evaluate(snapshot.encode(rows))
 
