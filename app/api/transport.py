@@ -1,7 +1,7 @@
 """A connection that sends the head of an answer together with its body.
 
-uvicorn writes them one after the other. Two calls of the system cost more than making the answer,
-and the first one wakes a client that then has to wait for the second.
+uvicorn writes them one after the other, each in a call of the system, and the first one wakes a
+client that then has to wait for the second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The aggregator does the same however wide events are, where their columns are elsewhere.
 
-Seconds would tell of the machine. Here its calls are counted, and the bytes that it reads, sends
-and holds.
+Seconds would tell of the machine. Here the calls of the tree's own code are counted, and the bytes
+of its messages and of its share of the tree; what brings them is not part of it.
 """
 
 from __future__ import annotations
